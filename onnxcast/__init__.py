@@ -1,0 +1,1 @@
+"""onnxcast: mixed precision for ONNX models, proved with onnxruntime."""

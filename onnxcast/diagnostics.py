@@ -1,0 +1,40 @@
+"""Findings: what a pass did or left alone, with a stable code and the IR names it is about.
+
+A finding is collected, never raised. Passes return them, the report prints them.
+"""
+
+import dataclasses
+import enum
+
+__all__ = ["Code", "Diagnostic"]
+
+
+class Code(enum.Enum):
+    """The kinds of finding; the value is the code printed, the name is its meaning."""
+
+    CAST_ADDED = "OC101"
+    CAST_FOLDED = "OC102"
+    CAST_IDENTITY_DROPPED = "OC103"
+    INITIALIZER_SHRUNK = "OC201"
+    INITIALIZER_KEPT = "OC202"
+    OPSET_RAISED = "OC301"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Diagnostic:
+    """One finding.
+
+    Attributes:
+        code: Its kind.
+        message: One sentence, with the formats or figures it is about.
+        node: Name of the node concerned, or "".
+        value: Name of the value concerned, or "".
+    """
+
+    code: Code
+    message: str
+    node: str = ""
+    value: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.code.value} {self.message}"
