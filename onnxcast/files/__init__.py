@@ -1,1 +1,19 @@
-"""To be written."""
+"""Files: any kind of model read and checked, weights in chunks, and the one commit of a result."""
+
+from onnxcast.files.read import Source, collector_paused, read_model
+from onnxcast.files.weights import NarrowedTensor, WeightRange, chunks, weight_range
+from onnxcast.files.write import Progress, check_output, commit, default_output
+
+__all__ = [
+    "NarrowedTensor",
+    "Progress",
+    "Source",
+    "WeightRange",
+    "check_output",
+    "chunks",
+    "collector_paused",
+    "commit",
+    "default_output",
+    "read_model",
+    "weight_range",
+]

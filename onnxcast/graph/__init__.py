@@ -1,1 +1,1 @@
-"""To be written."""
+"""Walk, type and edit graphs, and ask the schemas."""

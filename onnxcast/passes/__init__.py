@@ -1,1 +1,17 @@
-"""To be written."""
+"""The passes, one a module; each is an `onnx_ir.passes.InPlacePass` with a truthful `modified`."""
+
+from onnxcast.passes.autocast import AutocastPass
+from onnxcast.passes.fold_casts import FoldCastsPass
+from onnxcast.passes.matmul_operands import MatmulOperandsPass
+from onnxcast.passes.normalise import NormalisePass
+from onnxcast.passes.shrink_initializers import ShrinkInitializersPass
+from onnxcast.passes.tidy import TidyPass
+
+__all__ = [
+    "AutocastPass",
+    "FoldCastsPass",
+    "MatmulOperandsPass",
+    "NormalisePass",
+    "ShrinkInitializersPass",
+    "TidyPass",
+]

@@ -1,0 +1,140 @@
+"""The data file of a model: its large tensors one after another, named by the hash of it all."""
+
+__all__ = ["DataFile", "source_file", "stale_data_files", "write_data"]
+
+import dataclasses
+import hashlib
+import re
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import BinaryIO
+
+import onnx_ir as ir
+
+from onnxcast.errors import InputError
+from onnxcast.files.atomic import open_beside, settle
+from onnxcast.files.protos import tensors
+from onnxcast.files.slots import Slot
+from onnxcast.files.weights import NarrowedTensor, write_bytes
+from onnxcast.files.wire import parse_file
+
+_ALIGNMENT = 64
+_HASH_DIGITS = 8
+
+_Key = tuple[object, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class DataFile:
+    """A data file that was written.
+
+    Attributes:
+        path: Where it is.
+        offsets: Where in it each tensor begins, by the identity of what was stored.
+    """
+
+    path: Path
+    offsets: dict[_Key, int]
+
+    def tensor(self, slot: Slot) -> ir.ExternalTensor:
+        """Return the tensor of `slot` as the written model refers to it."""
+        tensor = slot.tensor
+        return ir.ExternalTensor(
+            self.path.name,
+            self.offsets[_identity(tensor)],
+            tensor.nbytes,
+            tensor.dtype,
+            shape=ir.Shape(tensor.shape.numpy()),
+            name=slot.name,
+            doc_string=tensor.doc_string,
+            metadata_props=dict(tensor.metadata_props) or None,
+            base_dir=self.path.parent,
+        )
+
+
+def write_data(
+    slots: Sequence[Slot], output: Path, undo: ExitStack, progress: Callable[[int], None]
+) -> DataFile:
+    """Write the tensors of `slots` to `<stem of output>.<hash>.data`; `undo` removes it again.
+
+    Args:
+        slots: What to store, in this order; tensors with the same storage are stored once.
+        output: The `.onnx` that will refer to the file.
+        undo: Runs if the model cannot be committed.
+        progress: Called with the number of bytes of each write.
+
+    Raises:
+        InputError: The data of an external tensor cannot be read.
+        OSError: The file cannot be written.
+    """
+    file = open_beside(output.with_suffix(".data"), undo)
+    sink = _HashingSink(file, progress)
+    offsets: dict[_Key, int] = {}
+    for slot in slots:
+        key = _identity(slot.tensor)
+        if key not in offsets:
+            sink.align()
+            offsets[key] = sink.position
+            write_bytes(slot.tensor, sink)
+            assert sink.position - offsets[key] == slot.tensor.nbytes, slot.tensor
+    path = output.with_name(f"{output.stem}.{sink.digest()}.data")
+    if not path.exists():
+        undo.callback(path.unlink, missing_ok=True)
+    settle(file, path)
+    return DataFile(path, offsets)
+
+
+def stale_data_files(output: Path) -> set[Path]:
+    """Return the data files, named as `write_data` does, that the `.onnx` at `output` refers to."""
+    name = re.compile(rf"{re.escape(output.stem)}\.[0-9a-f]{{{_HASH_DIGITS}}}\.data")
+    found = {path.name: path for path in output.parent.iterdir() if name.fullmatch(path.name)}
+    if not found or not output.is_file():
+        return set()
+    try:
+        model = parse_file(output)
+    except InputError:  # what is replaced need not be a model
+        return set()
+    entries = (entry for tensor in tensors(model) for entry in tensor.external_data)
+    return {found[entry.value] for entry in entries if entry.value in found}
+
+
+def source_file(tensor: ir.TensorProtocol) -> Path | None:
+    """Return the file that the numbers of `tensor` are read from, if there is one."""
+    while isinstance(tensor, NarrowedTensor):
+        tensor = tensor.raw
+    return Path(tensor.path) if isinstance(tensor, ir.ExternalTensor) else None
+
+
+def _identity(tensor: ir.TensorProtocol) -> _Key:
+    """Return what two tensors have in common exactly if they are the same stored numbers."""
+    if isinstance(tensor, NarrowedTensor):
+        return (tensor.dtype, *_identity(tensor.raw))
+    if isinstance(tensor, ir.ExternalTensor):
+        return (tensor.path, tensor.offset or 0, tensor.dtype, tensor.nbytes)
+    return (id(tensor),)
+
+
+class _HashingSink:
+    """A file that is hashed while it is written."""
+
+    def __init__(self, file: BinaryIO, progress: Callable[[int], None]) -> None:
+        self._file = file
+        self._progress = progress
+        self._hash = hashlib.sha256()
+        self.position = 0
+
+    def write(self, data: memoryview | bytes) -> None:
+        self._put(data)
+        self._progress(len(data))
+
+    def align(self) -> None:
+        self._put(bytes(-self.position % _ALIGNMENT))
+
+    def digest(self) -> str:
+        return self._hash.hexdigest()[:_HASH_DIGITS]
+
+    def _put(self, data: memoryview | bytes) -> None:
+        self._file.write(data)
+        self._hash.update(data)
+        self.position += len(data)

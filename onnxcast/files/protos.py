@@ -1,0 +1,42 @@
+"""Walking over a serialised model: its graphs, its functions, and every tensor in them."""
+
+__all__ = ["scopes", "tensors"]
+
+from collections.abc import Iterator
+
+import onnx
+
+
+def scopes(model: onnx.ModelProto) -> Iterator[onnx.GraphProto | onnx.FunctionProto]:
+    """Yield the main graph, every function body, and every graph nested in one of them."""
+    pending: list[onnx.GraphProto | onnx.FunctionProto] = [model.graph, *model.functions]
+    while pending:
+        scope = pending.pop()
+        yield scope
+        for node in scope.node:
+            for attribute in node.attribute:
+                if attribute.type == onnx.AttributeProto.GRAPH:
+                    pending.append(attribute.g)
+                elif attribute.type == onnx.AttributeProto.GRAPHS:
+                    pending.extend(attribute.graphs)
+
+
+def tensors(model: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
+    """Yield every tensor of `model`: initializers and attributes, dense and sparse."""
+    for scope in scopes(model):
+        if isinstance(scope, onnx.GraphProto):
+            yield from scope.initializer
+            for sparse in scope.sparse_initializer:
+                yield from (sparse.values, sparse.indices)
+        for node in scope.node:
+            for attribute in node.attribute:
+                yield from _of_attribute(attribute)
+
+
+def _of_attribute(attribute: onnx.AttributeProto) -> Iterator[onnx.TensorProto]:
+    if attribute.type == onnx.AttributeProto.TENSOR:
+        yield attribute.t
+    elif attribute.type == onnx.AttributeProto.TENSORS:
+        yield from attribute.tensors
+    elif attribute.type == onnx.AttributeProto.SPARSE_TENSOR:
+        yield from (attribute.sparse_tensor.values, attribute.sparse_tensor.indices)

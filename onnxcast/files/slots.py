@@ -1,0 +1,87 @@
+"""The places of a model that hold tensors, so that tensors can be counted and exchanged."""
+
+__all__ = ["Slot", "tensor_slots"]
+
+import dataclasses
+from collections.abc import Callable, Iterator
+
+import onnx_ir as ir
+
+
+@dataclasses.dataclass(frozen=True)
+class Slot:
+    """One place that holds a tensor: an initializer or an attribute.
+
+    Attributes:
+        name: The initializer's name, else the tensor's own.
+        tensor: The tensor found there.
+        movable: Whether its data may be external: runtimes follow it from initializers and
+            Constants only.
+        put: Puts another tensor there; `put(tensor)` restores what was found.
+    """
+
+    name: str
+    tensor: ir.TensorProtocol
+    movable: bool
+    put: Callable[[ir.TensorProtocol], None]
+
+
+def tensor_slots(model: ir.Model) -> Iterator[Slot]:
+    """Yield the slots of `model`, its subgraphs and functions, in a fixed order."""
+    yield from _initializers(model.graph)
+    scopes: list[ir.Graph | ir.Function] = [model.graph, *model.functions.values()]
+    for scope in scopes:
+        for node in scope.all_nodes():
+            for attribute in node.attributes.values():
+                yield from _of_attribute(node, attribute)
+
+
+def _of_attribute(node: ir.Node, attribute: ir.Attr) -> Iterator[Slot]:
+    if attribute.is_ref():
+        return
+    if attribute.type is ir.AttributeType.GRAPH:
+        yield from _initializers(attribute.as_graph())
+    elif attribute.type is ir.AttributeType.GRAPHS:
+        for graph in attribute.as_graphs():
+            yield from _initializers(graph)
+    elif attribute.type is ir.AttributeType.TENSOR:
+        yield _single(node, attribute)
+    elif attribute.type is ir.AttributeType.TENSORS:
+        for index in range(len(attribute.as_tensors())):
+            yield _element(node, attribute, index)
+
+
+def _initializers(graph: ir.Graph) -> Iterator[Slot]:
+    for name, value in graph.initializers.items():
+        if value.const_value is not None:
+
+            def put(tensor: ir.TensorProtocol, value: ir.Value = value) -> None:
+                value.const_value = tensor
+
+            yield Slot(name, value.const_value, True, put)
+
+
+def _single(node: ir.Node, attribute: ir.Attr) -> Slot:
+    held = attribute.as_tensor()
+
+    def put(tensor: ir.TensorProtocol) -> None:
+        node.attributes[attribute.name] = (
+            attribute
+            if tensor is held
+            else ir.AttrTensor(attribute.name, tensor, attribute.doc_string)
+        )
+
+    movable = node.op_type == "Constant" and node.domain == ""
+    return Slot(held.name or "", held, movable, put)
+
+
+def _element(node: ir.Node, attribute: ir.Attr, index: int) -> Slot:
+    def put(tensor: ir.TensorProtocol) -> None:
+        tensors = list(node.attributes[attribute.name].as_tensors())
+        tensors[index] = tensor
+        node.attributes[attribute.name] = ir.AttrTensors(
+            attribute.name, tensors, attribute.doc_string
+        )
+
+    held = attribute.as_tensors()[index]
+    return Slot(held.name or "", held, False, put)

@@ -1,0 +1,144 @@
+"""Edit graphs: new names that are new everywhere, Casts beside their producer, constants.
+
+Every edit keeps value_info true where the model has it and adds none where it has none.
+"""
+
+import onnx_ir as ir
+
+from onnxcast import formats
+from onnxcast.graph.walk import model_graphs
+
+__all__ = ["Casts", "Names", "cast_target", "constant_of", "move_output", "retype", "set_constant"]
+
+
+class Names:
+    """Makes names that no value and no node of the model bears, in any scope."""
+
+    def __init__(self, model: ir.Model) -> None:
+        self._taken: set[str] = set()
+        for graph in model_graphs(model):
+            self._taken.update(value.name or "" for value in graph.inputs)
+            self._taken.update(graph.initializers)
+            for node in graph:
+                self._taken.add(node.name or "")
+                self._taken.update(output.name or "" for output in node.outputs)
+
+    def fresh(self, wanted: str) -> str:
+        """`wanted` if it is free, else the first free of ``wanted_1``, ``wanted_2``, …."""
+        name, count = wanted, 0
+        while name in self._taken:
+            count += 1
+            name = f"{wanted}_{count}"
+        self._taken.add(name)
+        return name
+
+
+def cast_target(node: ir.Node) -> ir.DataType | None:
+    """Element type that an ONNX Cast casts to; None for other nodes and attribute references."""
+    if node.op_type != "Cast" or node.domain not in ("", "ai.onnx"):
+        return None
+    to = node.attributes.get("to")
+    return None if to is None or to.is_ref() else ir.DataType(to.as_int())
+
+
+def constant_of(value: ir.Value | None) -> ir.TensorProtocol | None:
+    """The tensor that `value` always is; None if it is computed, fed, or may be overridden."""
+    if value is None or value.is_graph_input():
+        return None
+    if value.is_initializer():
+        return value.const_value
+    node = value.producer()
+    if node is None or node.op_type != "Constant" or node.domain != "":
+        return None
+    tensor = node.attributes.get("value")
+    return None if tensor is None or tensor.is_ref() else tensor.as_tensor()
+
+
+def set_constant(value: ir.Value, tensor: ir.TensorProtocol) -> None:
+    """Make `tensor` the content of `value`, an initializer or the result of a Constant node."""
+    node = value.producer()
+    if node is None:
+        value.const_value = tensor
+    else:
+        node.attributes["value"] = ir.AttrTensor("value", tensor)
+    retype(value, tensor.dtype)
+
+
+def retype(value: ir.Value, dtype: ir.DataType) -> None:
+    """Declare another element type for `value` if its type is declared at all."""
+    if value.type is not None:
+        value.type = ir.TensorType(dtype)
+
+
+def move_output(value: ir.Value, replacement: ir.Value, names: Names) -> None:
+    """Let `replacement` be the graph output in place of `value`, under its public name.
+
+    `value` keeps its readers and gets a new name.
+    """
+    graph = value.graph
+    assert graph is not None
+    public = value.name
+    value.name = names.fresh(f"{public}_inner")
+    replacement.name = public
+    replacement.doc_string, value.doc_string = value.doc_string, None
+    for index, output in enumerate(graph.outputs):
+        if output is value:
+            graph.outputs[index] = replacement
+
+
+class Casts:
+    """Casts of values, one per value and element type, next to where the value is defined.
+
+    A Cast that the model already has is reused (and moved next to the producer, where it comes
+    before every reader). A new one is called after its value: ``x_float16``.
+    """
+
+    def __init__(self, model: ir.Model) -> None:
+        self.names = Names(model)
+        self.added: list[ir.Node] = []
+        self._known: dict[tuple[ir.Value, ir.DataType], ir.Value] = {}
+        self._front: dict[ir.Graph, ir.Node] = {}
+
+    def of(self, value: ir.Value, dtype: ir.DataType) -> ir.Value:
+        """`value` cast to `dtype`, readable wherever `value` is."""
+        key = (value, dtype)
+        if key not in self._known:
+            node = self._existing(value, dtype) or self._new(value, dtype)
+            self._place(node, value)
+            self._known[key] = node.outputs[0]
+        return self._known[key]
+
+    def _existing(self, value: ir.Value, dtype: ir.DataType) -> ir.Node | None:
+        graph = value.graph
+        for node in value.consumers():
+            plain = cast_target(node) == dtype and set(node.attributes) == {"to"}
+            if plain and node.graph is graph and not node.outputs[0].is_graph_output():
+                assert graph is not None
+                graph.remove(node)
+                return node
+        return None
+
+    def _new(self, value: ir.Value, dtype: ir.DataType) -> ir.Node:
+        name = self.names.fresh(f"{value.name}_{formats.of(dtype).name}")
+        node = ir.node("Cast", [value], {"to": dtype}, name=self.names.fresh(f"{name}_cast"))
+        output = node.outputs[0]
+        output.name = name
+        output.shape = value.shape
+        if value.type is not None:
+            output.type = ir.TensorType(dtype)
+        self.added.append(node)
+        return node
+
+    def _place(self, node: ir.Node, value: ir.Value) -> None:
+        graph = value.graph
+        assert graph is not None
+        producer = value.producer()
+        anchor = self._front.get(graph) if producer is None else producer
+        if anchor is not None:
+            graph.insert_after(anchor, node)
+        elif len(graph):
+            graph.insert_before(graph[0], node)
+        else:
+            graph.append(node)
+        if producer is None:
+            self._front[graph] = node

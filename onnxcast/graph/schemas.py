@@ -1,0 +1,148 @@
+"""What the op schemas say, at the opset that a scope imports.
+
+A node's *signature* tells for each operand and result which type variable it belongs to (``T``,
+``T1``, ``U``, or a fixed type such as ``tensor(int64)``), and which types each variable may take.
+Legality in onnxcast comes from here and never from a list of op names.
+"""
+
+import dataclasses
+import functools
+from collections.abc import Mapping
+from typing import Any
+
+import onnx
+import onnx_ir as ir
+
+__all__ = ["Parameter", "Schemas", "Signature", "signature_of", "type_string"]
+
+ONNX_DOMAINS = ("", "ai.onnx")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Parameter:
+    """One formal operand or result.
+
+    Attributes:
+        name: The schema's name of it.
+        variable: Its type variable, or a fixed type such as ``tensor(int64)``.
+        variadic: Whether it takes all remaining operands or results.
+        homogeneous: Whether those must share one type.
+    """
+
+    name: str
+    variable: str
+    variadic: bool
+    homogeneous: bool
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Signature:
+    """The types that one op takes and gives at one opset.
+
+    Attributes:
+        schema: The schema it was read from.
+        inputs: Formal operands in order; a variadic one is last.
+        outputs: Formal results in order; a variadic one is last.
+        allowed: For each type variable the type strings that it may take.
+    """
+
+    schema: Any  # onnx.defs.OpSchema, whose type stub lacks what it says about function bodies
+    inputs: tuple[Parameter, ...]
+    outputs: tuple[Parameter, ...]
+    allowed: Mapping[str, frozenset[str]]
+
+    def operand(self, index: int) -> str | None:
+        """Type variable of operand `index`; None past the last formal one."""
+        return _variable(self.inputs, index)
+
+    def result(self, index: int) -> str | None:
+        """Type variable of result `index`; None past the last formal one."""
+        return _variable(self.outputs, index)
+
+    def allows(self, variable: str, type_: ir.TypeProtocol) -> bool:
+        """Whether `variable` may be `type_` (a heterogeneous operand's index is ignored)."""
+        name = variable.partition("@")[0]
+        return type_string(type_) in self.allowed.get(name, frozenset((name,)))
+
+
+def _variable(parameters: tuple[Parameter, ...], index: int) -> str | None:
+    if index < len(parameters) and not parameters[index].variadic:
+        return parameters[index].variable
+    if not parameters or not parameters[-1].variadic:
+        return None
+    last = parameters[-1]
+    # Operands of a heterogeneous variadic parameter share a name, not a type.
+    return last.variable if last.homogeneous else f"{last.variable}@{index}"
+
+
+def type_string(type_: ir.TypeProtocol) -> str:
+    """The schema's spelling of a type: ``tensor(float16)``, ``seq(tensor(float))``."""
+    if isinstance(type_, ir.SequenceType):
+        return f"seq({type_string(type_.elem_type)})"
+    if isinstance(type_, ir.OptionalType):
+        return f"optional({type_string(type_.elem_type)})"
+    kind = "sparse_tensor" if isinstance(type_, ir.SparseTensorType) else "tensor"
+    return f"{kind}({_element_string(type_.dtype)})"
+
+
+@functools.cache
+def _element_string(dtype: ir.DataType) -> str:
+    return dtype.name.lower()
+
+
+@functools.cache
+def signature_of(domain: str, op_type: str, version: int) -> Signature | None:
+    """Signature of an op at an opset version of its domain; None for an op that onnx lacks."""
+    if domain in ONNX_DOMAINS:
+        domain = ""
+    try:
+        schema = onnx.defs.get_schema(op_type, version, domain)
+    except onnx.defs.SchemaError:
+        return None
+    return Signature(
+        schema=schema,
+        inputs=tuple(_parameter(formal) for formal in schema.inputs),
+        outputs=tuple(_parameter(formal) for formal in schema.outputs),
+        allowed={
+            constraint.type_param_str: frozenset(constraint.allowed_type_strs)
+            for constraint in schema.type_constraints
+        },
+    )
+
+
+def _parameter(formal: onnx.defs.OpSchema.FormalParameter) -> Parameter:
+    return Parameter(
+        name=formal.name,
+        variable=formal.type_str,
+        variadic=formal.option == onnx.defs.OpSchema.FormalParameterOption.Variadic,
+        homogeneous=formal.is_homogeneous,
+    )
+
+
+class Schemas:
+    """Signatures of the nodes of one model, by the opset each scope imports.
+
+    Subgraphs use the opsets of the graph or function that holds them.
+    """
+
+    def __init__(self, model: ir.Model) -> None:
+        self._functions = model.functions
+        self._model_opsets = model.opset_imports
+
+    def version(self, node: ir.Node, opsets: Mapping[str, int] | None = None) -> int | None:
+        """Opset version in force for `node`; `opsets` are its function's, else the model's."""
+        imports = self._model_opsets if opsets is None else opsets
+        if node.domain not in ONNX_DOMAINS:
+            return imports.get(node.domain)
+        return next((imports[name] for name in ONNX_DOMAINS if name in imports), None)
+
+    def is_call(self, node: ir.Node) -> bool:
+        """Whether `node` calls a model-local function (which hides an op of the same name)."""
+        return node.op_identifier() in self._functions
+
+    def signature(self, node: ir.Node, opsets: Mapping[str, int] | None = None) -> Signature | None:
+        """Signature of `node`; None if it is a call or its op is not known."""
+        if self.is_call(node):
+            return None
+        version = self.version(node, opsets)
+        return None if version is None else signature_of(node.domain, node.op_type, version)

@@ -1,0 +1,240 @@
+"""The element type of every value of every scope, in one linear sweep.
+
+Types follow from schemas, attributes and initializers. A declared type (value_info) is a hint: it
+is used where nothing else is known, as for the results of ops without a schema.
+"""
+
+import dataclasses
+import functools
+from collections.abc import Mapping, Sequence
+
+import onnx
+import onnx_ir as ir
+
+from onnxcast.graph.schemas import Schemas, Signature
+from onnxcast.graph.walk import bodies
+
+__all__ = ["ElementTypes"]
+
+FLOAT = ir.TensorType(ir.DataType.FLOAT)
+INT64 = ir.TensorType(ir.DataType.INT64)
+BOOL = ir.TensorType(ir.DataType.BOOL)
+STRING = ir.TensorType(ir.DataType.STRING)
+
+# A Constant's value is read from its attribute: handing a weight to onnx's inference would copy it.
+_CONSTANT_TYPES: Mapping[str, ir.TypeProtocol] = {
+    "value_float": FLOAT,
+    "value_floats": FLOAT,
+    "value_int": INT64,
+    "value_ints": INT64,
+    "value_string": STRING,
+    "value_strings": STRING,
+}
+
+_Types = dict[ir.Value, ir.TypeProtocol]
+
+
+@dataclasses.dataclass(frozen=True)
+class _Scope:
+    """What a sweep of one function body or main graph works on.
+
+    Attributes:
+        types: Filled by the sweep.
+        opsets: The function's own opset imports; None for the main graph.
+        attributes: The call's attributes, which references in a body resolve to.
+    """
+
+    types: _Types
+    opsets: Mapping[str, int] | None = None
+    attributes: Mapping[str, ir.Attr] = dataclasses.field(default_factory=dict)
+
+
+class ElementTypes:
+    """Types of all values in the main graph and its subgraphs, as the model stands now.
+
+    Values inside function bodies have no type of their own: it depends on the call. Their results
+    are typed per call.
+    """
+
+    def __init__(self, model: ir.Model) -> None:
+        self._functions = model.functions
+        self.schemas = Schemas(model)
+        scope = _Scope({})
+        self._types = scope.types
+        self._calls: dict[tuple[object, ...], list[ir.TypeProtocol | None]] = {}
+        self._sweep(model.graph, scope)
+
+    def of(self, value: ir.Value) -> ir.TypeProtocol | None:
+        """Type of `value`; None if nothing tells it."""
+        return self._types.get(value)
+
+    def dtype(self, value: ir.Value | None) -> ir.DataType | None:
+        """Element type of a dense tensor; None for sequences, optionals and unknown types."""
+        type_ = None if value is None else self._types.get(value)
+        return type_.dtype if type(type_) is ir.TensorType else None
+
+    def record(self, value: ir.Value, dtype: ir.DataType) -> None:
+        """Note that `value`, new or retyped, is now a dense tensor of `dtype`."""
+        self._types[value] = ir.TensorType(dtype)
+
+    def _sweep(self, graph: ir.Graph, scope: _Scope) -> None:
+        for value in graph.inputs:
+            if value not in scope.types and value.type is not None:
+                scope.types[value] = value.type
+        for value in graph.initializers.values():
+            if value.const_value is not None:
+                scope.types[value] = ir.TensorType(value.const_value.dtype)
+        for node in graph:
+            for output, type_ in zip(node.outputs, self._results(node, scope), strict=True):
+                known = type_ or output.type
+                if known is not None:
+                    scope.types[output] = known
+
+    def _results(self, node: ir.Node, scope: _Scope) -> Sequence[ir.TypeProtocol | None]:
+        if self.schemas.is_call(node):
+            return self._call(node, scope)
+        inner = list(bodies(node))
+        if inner:
+            return self._control_flow(node, inner, scope)
+        if node.op_type == "Constant" and node.domain == "":
+            return [_constant_type(node, scope)]
+        signature = self.schemas.signature(node, scope.opsets)
+        if signature is None:
+            return [None] * len(node.outputs)
+        return _schema_results(node, signature, scope)
+
+    def _control_flow(
+        self, node: ir.Node, inner: Sequence[ir.Graph], scope: _Scope
+    ) -> list[ir.TypeProtocol | None]:
+        """If, Loop, Scan, SequenceMap: operands and results line up with a body's, last to last."""
+        results: list[ir.TypeProtocol | None] = [None] * len(node.outputs)
+        for body in inner:
+            self._enter(node, body, scope)
+            self._sweep(body, scope)
+            offset = len(body.outputs) - len(node.outputs)
+            for index, known in enumerate(results):
+                if known is None and 0 <= index + offset < len(body.outputs):
+                    results[index] = scope.types.get(body.outputs[index + offset])
+        if node.op_type == "SequenceMap":
+            return [None if type_ is None else ir.SequenceType(type_) for type_ in results]
+        return results
+
+    def _enter(self, node: ir.Node, body: ir.Graph, scope: _Scope) -> None:
+        """Give the inputs of `body` the types of the operands that `node` hands in."""
+        operands = [None if value is None else scope.types.get(value) for value in node.inputs]
+        if node.op_type == "Loop":
+            # An omitted trip count or condition is still an input of the body.
+            operands[:2] = [INT64, BOOL]
+        elif node.op_type == "SequenceMap":
+            operands = [t.elem_type if isinstance(t, ir.SequenceType) else t for t in operands]
+        offset = len(operands) - len(body.inputs)
+        for index, value in enumerate(body.inputs):
+            type_ = operands[index + offset] if index + offset >= 0 else None
+            if type_ is not None:
+                scope.types[value] = type_
+
+    def _call(self, node: ir.Node, scope: _Scope) -> Sequence[ir.TypeProtocol | None]:
+        function = self._functions[node.op_identifier()]
+        attributes = {
+            name: resolved
+            for name, attribute in (*function.attributes.items(), *node.attributes.items())
+            if (resolved := _resolve(attribute, scope)) is not None
+        }
+        operands = [None if value is None else scope.types.get(value) for value in node.inputs]
+        key = (node.op_identifier(), *map(str, operands), *map(str, attributes.values()))
+        if key not in self._calls:
+            self._calls[key] = [None] * len(node.outputs)  # a recursive call ends here
+            inner = _Scope({}, function.opset_imports, attributes)
+            for value, type_ in zip(function.inputs, operands, strict=False):
+                if type_ is not None:
+                    inner.types[value] = type_
+            self._sweep(function.graph, inner)
+            self._calls[key] = [inner.types.get(value) for value in function.outputs]
+        results = self._calls[key]
+        return [*results, *[None] * len(node.outputs)][: len(node.outputs)]
+
+
+def _resolve(attribute: ir.Attr, scope: _Scope) -> ir.Attr | None:
+    """The attribute itself, or what a reference to a function's attribute stands for."""
+    if not attribute.is_ref():
+        return attribute if attribute.value is not None else None
+    target = scope.attributes.get(attribute.ref_attr_name or "")
+    return None if target is None else ir.Attr(attribute.name, target.type, target.value)
+
+
+def _constant_type(node: ir.Node, scope: _Scope) -> ir.TypeProtocol | None:
+    for name, attribute in node.attributes.items():
+        resolved = _resolve(attribute, scope)
+        if resolved is None:
+            continue
+        if name == "value":
+            return ir.TensorType(resolved.as_tensor().dtype)
+        if name == "sparse_value":
+            return ir.TensorType(ir.DataType(resolved.value.values.data_type))
+        if name in _CONSTANT_TYPES:
+            return _CONSTANT_TYPES[name]
+    return None
+
+
+def _schema_results(
+    node: ir.Node, signature: Signature, scope: _Scope
+) -> list[ir.TypeProtocol | None]:
+    bound: dict[str, ir.TypeProtocol] = {}
+    for index, operand in enumerate(node.inputs):
+        type_ = None if operand is None else scope.types.get(operand)
+        variable = signature.operand(index)
+        if type_ is not None and variable is not None:
+            bound.setdefault(variable, type_)
+    results: list[ir.TypeProtocol | None] = []
+    for index in range(len(node.outputs)):
+        variable = signature.result(index)
+        results.append(None if variable is None else bound.get(variable) or _parse_fixed(variable))
+    if any(type_ is None for type_ in results):
+        inferred = _inferred(node, signature, scope)
+        results = [known or type_ for known, type_ in zip(results, inferred, strict=True)]
+    return results
+
+
+@functools.cache
+def _parse_fixed(variable: str) -> ir.TypeProtocol | None:
+    """The type that a fixed type string such as ``seq(tensor(float))`` names; None if none."""
+    outer, _, rest = variable.partition("(")
+    if not rest:
+        return None
+    inner = rest[:-1]
+    if outer == "tensor":
+        return ir.TensorType(ir.DataType[inner.upper()])
+    element = _parse_fixed(inner)
+    if element is None or outer not in ("seq", "optional"):
+        return None
+    return ir.SequenceType(element) if outer == "seq" else ir.OptionalType(element)
+
+
+def _inferred(node: ir.Node, signature: Signature, scope: _Scope) -> list[ir.TypeProtocol | None]:
+    """Results typed by the schema's own inference, which knows what attributes mean."""
+    proto = onnx.NodeProto(op_type=node.op_type, domain=node.domain)
+    proto.input.extend("" if value is None else f"i{k}" for k, value in enumerate(node.inputs))
+    proto.output.extend(f"o{k}" if value.name else "" for k, value in enumerate(node.outputs))
+    for attribute in node.attributes.values():
+        resolved = _resolve(attribute, scope)
+        if resolved is not None:
+            proto.attribute.append(ir.serde.serialize_attribute(resolved))
+    operands = {
+        f"i{k}": ir.serde.serialize_type(type_)
+        for k, value in enumerate(node.inputs)
+        if value is not None and (type_ := scope.types.get(value)) is not None
+    }
+    try:
+        found = onnx.shape_inference.infer_node_outputs(signature.schema, proto, operands)
+    except (onnx.shape_inference.InferenceError, KeyError, ValueError):
+        # Not enough is known about the operands; the declared type is all there is.
+        return [None] * len(node.outputs)
+    return [_known(found.get(f"o{k}")) for k in range(len(node.outputs))]
+
+
+def _known(proto: onnx.TypeProto | None) -> ir.TypeProtocol | None:
+    if proto is None or (
+        proto.HasField("tensor_type") and proto.tensor_type.elem_type == onnx.TensorProto.UNDEFINED
+    ):
+        return None
+    return ir.serde.deserialize_type_proto_for_type(proto)

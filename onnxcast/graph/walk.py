@@ -1,0 +1,53 @@
+"""Walk a model: its scopes, their nodes, and how an op is called in messages."""
+
+from collections.abc import Iterator
+
+import onnx_ir as ir
+
+__all__ = ["bodies", "label", "main_graphs", "model_graphs", "op_name"]
+
+
+def bodies(node: ir.Node) -> Iterator[ir.Graph]:
+    """The subgraphs that `node` holds, in attribute order."""
+    for attribute in node.attributes.values():
+        if attribute.is_ref():
+            continue
+        if attribute.type == ir.AttributeType.GRAPH:
+            yield attribute.as_graph()
+        elif attribute.type == ir.AttributeType.GRAPHS:
+            yield from attribute.as_graphs()
+
+
+def _nested(graph: ir.Graph) -> Iterator[ir.Graph]:
+    """`graph` and all graphs inside it, outermost first, without recursion."""
+    pending = [graph]
+    while pending:
+        current = pending.pop()
+        yield current
+        inner = [body for node in current for body in bodies(node)]
+        pending.extend(reversed(inner))
+
+
+def main_graphs(model: ir.Model) -> Iterator[ir.Graph]:
+    """The main graph and every subgraph in it, outermost first; no function bodies."""
+    yield from _nested(model.graph)
+
+
+def model_graphs(model: ir.Model) -> Iterator[ir.Graph]:
+    """Every graph of the model: main, subgraphs, function bodies and their subgraphs."""
+    yield from _nested(model.graph)
+    for function in model.functions.values():
+        yield from _nested(function.graph)
+
+
+def op_name(node: ir.Node) -> str:
+    """``Op`` for an ONNX op, ``domain.Op`` for another's."""
+    return node.op_type if node.domain in ("", "ai.onnx") else f"{node.domain}.{node.op_type}"
+
+
+def label(node: ir.Node) -> str:
+    """How messages call a node: its name, or else its op and first result."""
+    if node.name:
+        return node.name
+    result = next((output.name for output in node.outputs if output.name), "")
+    return f"{op_name(node)}(-> {result})"

@@ -1,0 +1,196 @@
+"""Fold Casts that lose nothing: identities, and pairs whose first Cast is exact.
+
+Before::
+
+    a = Cast <to = 1> (x)          # x is float16
+    b = Cast <to = 10> (a)
+    c = Cast <to = 16> (a)
+
+After::
+
+    c = Cast <to = 16> (x)         # b's readers read x
+
+For A to B to C, with every value of A a value of B: one Cast from A to C; none if C is A and the
+second Cast is the identity on A. A narrowing round trip is never removed. A middle value that
+others read, or that is a graph output, stays; only the second Cast is rewired and keeps its
+``saturate`` and ``round_mode``. Bit-exact. Seed: SKaiNET #1494.
+"""
+
+from typing import Any
+
+import onnx_ir as ir
+from onnxscript.rewriter.pattern import MatchResult, RewriteRule, RewriteRuleSet
+
+from onnxcast import formats
+from onnxcast.diagnostics import Code, Diagnostic
+from onnxcast.formats import Format, Kind
+from onnxcast.graph.edit import cast_target
+from onnxcast.graph.types import ElementTypes
+
+__all__ = ["FoldCastsPass", "folds"]
+
+
+def folds(source: Format, middle: Format, target: Format, *, saturates: bool = True) -> bool:
+    """Whether a Cast from `source` over `middle` to `target` gives what a direct one gives.
+
+    Args:
+        source: Format of the value.
+        middle: Format after the first Cast.
+        target: Format after the second Cast; `source` means that no Cast is left.
+        saturates: The second Cast's attribute, of meaning for float8 targets only.
+    """
+    if not formats.contains(middle, source):
+        return False
+    if target == source:
+        # A saturating Cast turns an infinity into the largest finite number.
+        return not (source.has_inf and source.bits == 8 and saturates)
+    if target.kind is Kind.STRING:
+        return source.kind is not Kind.FLOAT  # the digits printed depend on the type
+    if target.kind in (Kind.SIGNED, Kind.UNSIGNED):
+        return formats.contains(target, source)  # else undefined for some values
+    return True
+
+
+class FoldCastsPass(ir.passes.InPlacePass):
+    """Removes identity Casts and exact halves of Cast pairs.
+
+    Attributes:
+        findings: One per fold of the last call, naming pair and values.
+    """
+
+    def __init__(self) -> None:
+        self.findings: list[Diagnostic] = []
+
+    def call(self, model: ir.Model) -> ir.passes.PassResult:
+        """Fold in every scope of `model`, until nothing is left to fold."""
+        self.findings = []
+        while self._round(model):
+            pass
+        return ir.passes.PassResult(model, bool(self.findings))
+
+    def _round(self, model: ir.Model) -> bool:
+        folder = _Folder(ElementTypes(model))
+        RewriteRuleSet(folder.rules()).apply_to_model(model)
+        folder.clean_up()
+        self.findings.extend(folder.findings)
+        return bool(folder.findings)
+
+
+class _Folder:
+    """The two rules, sharing the element types of the model and the list of findings."""
+
+    def __init__(self, types: ElementTypes) -> None:
+        self._types = types
+        self._identities: list[ir.Value] = []
+        self._first_casts: list[ir.Node] = []
+        self.findings: list[Diagnostic] = []
+
+    def rules(self) -> list[RewriteRule]:
+        """Identity first: what it leaves may be a pair that folds."""
+        # A rule without a name leaves no trace in the metadata of the nodes it makes.
+        return [
+            RewriteRule(_any_cast, self._bypass, self._is_identity, name=""),
+            RewriteRule(_any_cast, self._join, self._is_pair, name=""),
+        ]
+
+    def clean_up(self) -> None:
+        """Let readers of identities read their source, and drop first Casts nobody reads."""
+        for value in self._identities:
+            _drop_identity(value)
+        for node in self._first_casts:
+            output = node.outputs[0]
+            if node.graph is not None and not (output.uses() or output.is_graph_output()):
+                node.graph.remove(node, safe=True)
+
+    def _format(self, value: ir.Value | None) -> Format | None:
+        producer = None if value is None else value.producer()
+        # Casts made by a rule are not in the table, but say their type themselves.
+        dtype = None if producer is None else cast_target(producer)
+        dtype = dtype or self._types.dtype(value)
+        return None if dtype is None else formats.of(dtype)
+
+    def _is_identity(self, context: object, x: ir.Value, cast: ir.Value) -> MatchResult:
+        del context
+        if self._format(x) != self._format(cast):
+            return MatchResult().fail("the Cast changes the type", cast)
+        return MatchResult()
+
+    def _bypass(self, op: Any, x: ir.Value, cast: ir.Value) -> ir.Value:
+        self._note(Code.CAST_IDENTITY_DROPPED, f"{self._format(x)} to itself", x, cast)
+        return self._identity(op, x)
+
+    def _is_pair(self, context: object, x: ir.Value, cast: ir.Value) -> MatchResult:
+        del context
+        first, second = x.producer(), cast.producer()
+        if first is None or second is None or cast_target(first) is None:
+            return MatchResult().fail("not a Cast of a Cast", cast)
+        chain = (self._format(first.inputs[0]), self._format(x), self._format(cast))
+        source, middle, target = chain
+        if source is None or middle is None or target is None:
+            return MatchResult().fail("the source's type is not known", first.inputs[0])
+        if not folds(source, middle, target, saturates=_saturates(second)):
+            return MatchResult().fail(f"{source} to {middle} to {target} is not exact", cast)
+        return MatchResult()
+
+    def _join(self, op: Any, x: ir.Value, cast: ir.Value) -> ir.Value:
+        first, second = x.producer(), cast.producer()
+        assert first is not None
+        assert second is not None
+        value = first.inputs[0]
+        assert value is not None
+        source, target = self._format(value), self._format(cast)
+        self._first_casts.append(first)
+        self._note(Code.CAST_FOLDED, f"{source} to {self._format(x)} to {target}", value, cast)
+        if source == target:
+            return self._identity(op, value)
+        attributes = {
+            name: attribute.value
+            for name, attribute in second.attributes.items()
+            if not attribute.is_ref()
+        }
+        result: ir.Value = op.Cast(value, **attributes)
+        return result
+
+    def _identity(self, op: Any, value: ir.Value) -> ir.Value:
+        result: ir.Value = op.Identity(value)
+        self._identities.append(result)
+        return result
+
+    def _note(self, code: Code, pair: str, source: ir.Value, result: ir.Value) -> None:
+        node = result.producer()
+        self.findings.append(
+            Diagnostic(
+                code=code,
+                message=f"{pair}: {result.name} now comes from {source.name}",
+                node="" if node is None else node.name or "",
+                value=result.name or "",
+            )
+        )
+
+
+def _any_cast(op: Any, x: Any) -> Any:
+    return op.Cast(x, _allow_other_attributes=True, _outputs=["cast"])
+
+
+def _saturates(node: ir.Node) -> bool:
+    attribute = node.attributes.get("saturate")
+    return attribute is None or attribute.is_ref() or bool(attribute.as_int())
+
+
+def _drop_identity(value: ir.Value) -> None:
+    """Let the readers of an Identity read its source, if that keeps graph outputs apart."""
+    node = value.producer()
+    assert node is not None
+    source, graph = node.inputs[0], node.graph
+    assert source is not None
+    assert graph is not None
+    if value.is_graph_output():
+        if source.producer() is None or source.graph is not graph or source.is_graph_output():
+            return
+        name, shape = value.name, value.shape
+        value.replace_all_uses_with(source, replace_graph_outputs=True)
+        graph.remove(node, safe=True)
+        source.name, source.shape = name, source.shape or shape
+        return
+    value.replace_all_uses_with(source)
+    graph.remove(node, safe=True)

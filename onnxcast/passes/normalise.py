@@ -1,0 +1,68 @@
+"""Write constants and Casts in their one plain form, so that later passes know only that.
+
+Before::
+
+    a = Constant <value_float = 2.0> ()
+    b = CastLike (x, a)
+
+After::
+
+    a = Constant <value = float {2.0}> ()
+    b = Cast <to = 1> (x)
+
+Keeps every value bit for bit. A CastLike whose second operand has no known type (in a function
+body) stays.
+"""
+
+import numpy as np
+import onnx_ir as ir
+
+from onnxcast.graph.types import ElementTypes
+from onnxcast.graph.walk import model_graphs
+
+__all__ = ["NormalisePass"]
+
+_DTYPES = {
+    "value_float": np.float32,
+    "value_floats": np.float32,
+    "value_int": np.int64,
+    "value_ints": np.int64,
+}
+
+
+class NormalisePass(ir.passes.InPlacePass):
+    """Constants hold tensors; Casts name their type."""
+
+    def call(self, model: ir.Model) -> ir.passes.PassResult:
+        """Rewrite every scope of `model`, function bodies included."""
+        types = ElementTypes(model)
+        modified = False
+        for graph in model_graphs(model):
+            for node in graph:
+                if node.domain == "" and node.op_type == "Constant":
+                    modified |= _hold_tensor(node)
+                elif node.domain == "" and node.op_type == "CastLike":
+                    modified |= _name_type(node, types)
+        return ir.passes.PassResult(model, modified)
+
+
+def _hold_tensor(node: ir.Node) -> bool:
+    for name, dtype in _DTYPES.items():
+        attribute = node.attributes.get(name)
+        if attribute is None or attribute.is_ref():
+            continue
+        del node.attributes[name]
+        tensor = ir.tensor(np.array(attribute.value, dtype=dtype), name=node.outputs[0].name)
+        node.attributes["value"] = ir.AttrTensor("value", tensor)
+        return True
+    return False
+
+
+def _name_type(node: ir.Node, types: ElementTypes) -> bool:
+    dtype = types.dtype(node.inputs[1])
+    if dtype is None:
+        return False
+    node.op_type = "Cast"
+    node.resize_inputs(1)
+    node.attributes["to"] = ir.AttrInt64("to", dtype)
+    return True

@@ -1,0 +1,160 @@
+"""Store a constant in the narrow type if all its readers are one and the same narrowing Cast.
+
+Before::
+
+    <float[2,2] W = {...}>
+    W_float16 = Cast <to = 10> (W)
+    y = MatMul (x, W_float16)
+
+After::
+
+    <float16[2,2] W = {...}>
+    y = MatMul (x, W)
+
+Bit-exact with respect to the Cast that it absorbs; weights are narrowed when they are written, not
+here. Initializers and Constant nodes of every scope are visited. Seed: shrinkTensor.
+"""
+
+import enum
+from collections.abc import Iterator
+from typing import ClassVar
+
+import numpy as np
+import onnx_ir as ir
+
+from onnxcast import formats
+from onnxcast.diagnostics import Code, Diagnostic
+from onnxcast.files import NarrowedTensor, weight_range
+from onnxcast.graph.edit import cast_target, constant_of, set_constant
+from onnxcast.graph.schemas import Schemas
+from onnxcast.graph.walk import model_graphs
+
+__all__ = ["ShrinkGuard", "ShrinkInitializersPass"]
+
+
+class ShrinkGuard(enum.Enum):
+    """Why a constant that a narrowing Cast reads stays as it is."""
+
+    GRAPH_INPUT = "is a graph input, which may be fed another value"
+    GRAPH_OUTPUT = "is a graph output"
+    OPAQUE_READER = "is read by an op without a known schema, or by a call"
+    READ_WIDE = "is read in its own type as well"
+    SEVERAL_FORMATS = "is read in more than one narrow format"
+    OUT_OF_RANGE = "holds a finite number that would become infinite"
+    SHARED_STORAGE = "shares its data with a constant that stays as it is"
+
+
+class ShrinkInitializersPass(ir.passes.InPlacePass):
+    """Absorbs narrowing Casts into the constants that they read.
+
+    Attributes:
+        tensor_shrink: Original bytes of all constants narrowed so far in this process.
+        findings: One per constant that the last call narrowed or left alone, with the guard.
+    """
+
+    tensor_shrink: ClassVar[int] = 0
+
+    def __init__(self) -> None:
+        self.findings: list[Diagnostic] = []
+
+    def call(self, model: ir.Model) -> ir.passes.PassResult:
+        """Visit every constant of every scope of `model`."""
+        self.findings = []
+        schemas = Schemas(model)
+        candidates = [
+            value
+            for value in _constants(model)
+            if any(_narrows(node) for node in value.consumers())
+        ]
+        guards = {value: _guard(value, schemas) for value in candidates}
+        _guard_shared(guards, model)
+        for value, guard in guards.items():
+            if guard is None:
+                self._shrink(value)
+            else:
+                self._note(Code.INITIALIZER_KEPT, value, guard.value)
+        return ir.passes.PassResult(model, None in guards.values())
+
+    def _shrink(self, value: ir.Value) -> None:
+        tensor, casts = constant_of(value), value.consumers()
+        dtype = cast_target(casts[0])
+        assert tensor is not None
+        assert dtype is not None
+        narrow = NarrowedTensor(tensor, dtype)
+        set_constant(value, narrow)
+        for cast in casts:
+            cast.outputs[0].replace_all_uses_with(value)
+            assert cast.graph is not None
+            cast.graph.remove(cast, safe=True)
+        ShrinkInitializersPass.tensor_shrink += tensor.nbytes
+        message = f"stored as {formats.of(dtype).name}, {tensor.nbytes - narrow.nbytes} bytes less"
+        self._note(Code.INITIALIZER_SHRUNK, value, message)
+
+    def _note(self, code: Code, value: ir.Value, message: str) -> None:
+        self.findings.append(
+            Diagnostic(code=code, value=value.name or "", message=f"{value.name}: {message}")
+        )
+
+
+def _constants(model: ir.Model) -> Iterator[ir.Value]:
+    for graph in model_graphs(model):
+        yield from graph.initializers.values()
+        for node in graph:
+            if node.op_type == "Constant" and node.domain == "":
+                yield node.outputs[0]
+
+
+def _narrows(node: ir.Node) -> bool:
+    """Whether `node` casts a float32 constant, fed or not, to a float format of fewer bits."""
+    target, value = cast_target(node), node.inputs[0] if node.inputs else None
+    if target is None or value is None or set(node.attributes) != {"to"}:
+        return False
+    tensor = value.const_value if value.is_initializer() else constant_of(value)
+    if tensor is None or tensor.dtype != ir.DataType.FLOAT:
+        return False
+    narrow = formats.of(target)
+    return narrow.kind is formats.Kind.FLOAT and narrow.bits in (8, 16)
+
+
+def _guard(value: ir.Value, schemas: Schemas) -> ShrinkGuard | None:
+    """The first guard that holds for `value`; None if it may shrink."""
+    readers = value.consumers()
+    if value.is_graph_input():
+        return ShrinkGuard.GRAPH_INPUT
+    if value.is_graph_output() or any(
+        _narrows(node) and node.outputs[0].is_graph_output() for node in readers
+    ):
+        return ShrinkGuard.GRAPH_OUTPUT
+    wide = [node for node in readers if not _narrows(node)]
+    if any(schemas.signature(node) is None for node in wide):
+        return ShrinkGuard.OPAQUE_READER
+    if wide:
+        return ShrinkGuard.READ_WIDE
+    targets = {target for node in readers if (target := cast_target(node)) is not None}
+    if len(targets) > 1:
+        return ShrinkGuard.SEVERAL_FORMATS
+    tensor = constant_of(value)
+    assert tensor is not None
+    overflows = _overflows(tensor, formats.of(targets.pop()))
+    return ShrinkGuard.OUT_OF_RANGE if overflows else None
+
+
+def _overflows(tensor: ir.TensorProtocol, narrow: formats.Format) -> bool:
+    """Whether a finite number in `tensor` has no finite neighbour in `narrow`."""
+    largest = np.array([weight_range(tensor).finite_absmax])
+    return not np.isfinite(formats.round_to(largest, narrow, saturate=False)[0])
+
+
+def _storage(tensor: ir.TensorProtocol | None) -> object:
+    """What two constants with the same data have in common; each has its own otherwise."""
+    if isinstance(tensor, ir.ExternalTensor):
+        return tensor.path, tensor.offset, tensor.length
+    return id(tensor)
+
+
+def _guard_shared(guards: dict[ir.Value, ShrinkGuard | None], model: ir.Model) -> None:
+    """Keep constants whose data another constant needs as it is: else it would be stored twice."""
+    kept = {_storage(constant_of(v)) for v in _constants(model) if guards.get(v, v) is not None}
+    for value, guard in guards.items():
+        if guard is None and _storage(constant_of(value)) in kept:
+            guards[value] = ShrinkGuard.SHARED_STORAGE

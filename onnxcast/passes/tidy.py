@@ -1,0 +1,48 @@
+"""Remove what nothing reads, and sort nodes if they are out of order.
+
+Before::
+
+    <float[4] W, float[4] W_unused>
+    unused = Relu (x)
+    y = Add (x, W)
+
+After::
+
+    <float[4] W>
+    y = Add (x, W)
+
+Keeps graph inputs, outputs, names, doc strings and metadata. Bit-exact.
+"""
+
+import onnx_ir as ir
+from onnx_ir.passes.common import TopologicalSortPass
+
+from onnxcast.graph.walk import model_graphs
+
+__all__ = ["TidyPass"]
+
+
+class TidyPass(ir.passes.InPlacePass):
+    """Drops dead nodes and dead initializers of every scope; sorts."""
+
+    def call(self, model: ir.Model) -> ir.passes.PassResult:
+        """Tidy `model`, function bodies included."""
+        modified = TopologicalSortPass()(model).modified
+        # Inner scopes first: what they no longer read may be dead outside.
+        for graph in reversed(list(model_graphs(model))):
+            modified |= _drop_dead(graph)
+        return ir.passes.PassResult(model, modified)
+
+
+def _drop_dead(graph: ir.Graph) -> bool:
+    modified = False
+    for node in reversed(graph):
+        if not any(output.uses() or output.is_graph_output() for output in node.outputs):
+            graph.remove(node, safe=True)
+            modified = True
+    for value in list(graph.initializers.values()):
+        if not (value.uses() or value.is_graph_output() or value.is_graph_input()):
+            assert value.name is not None
+            del graph.initializers[value.name]
+            modified = True
+    return modified

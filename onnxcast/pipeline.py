@@ -1,0 +1,33 @@
+"""The order of passes, as one tuple."""
+
+import onnx_ir as ir
+
+from onnxcast.passes import (
+    AutocastPass,
+    FoldCastsPass,
+    MatmulOperandsPass,
+    NormalisePass,
+    ShrinkInitializersPass,
+    TidyPass,
+)
+from onnxcast.planning import PlannedPass
+from onnxcast.policy import Policy, Scope
+from onnxcast.targets import Target
+
+__all__ = ["build_pipeline"]
+
+
+def build_pipeline(policy: Policy, target: Target) -> tuple[ir.passes.InPlacePass, ...]:
+    """The passes for `policy`, in order; made anew for each model."""
+    narrowing: dict[Scope, type[PlannedPass]] = {
+        Scope.ALL: AutocastPass,
+        Scope.MATMULT: MatmulOperandsPass,
+    }
+    chosen = narrowing.get(policy.scope)
+    return (
+        NormalisePass(),
+        *(() if chosen is None else (chosen(policy=policy, target=target),)),
+        FoldCastsPass(),
+        ShrinkInitializersPass(),
+        TidyPass(),
+    )

@@ -1,0 +1,214 @@
+"""Regions of a graph that stay wide because of what their values are, found without data.
+
+- *Integer-valued cone*: from a Cast from an integer type that the narrow format does not contain,
+  through data movement and whole-number arithmetic, and no further; the arguments of Sin and Cos
+  back to such a cone through one multiplication; backwards from a Cast to an integer type.
+- *Statistics*: squares in front of a sum, and what is done to a sum before it meets other data.
+- *Amplified operands*: the element-wise arithmetic in front of a logarithm or a reciprocal.
+"""
+
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+import onnx_ir as ir
+
+from onnxcast import formats
+from onnxcast.formats import Format, Kind
+from onnxcast.graph.edit import cast_target, constant_of
+from onnxcast.graph.types import ElementTypes
+from onnxcast.graph.walk import label
+from onnxcast.planning.reasons import Reason
+from onnxcast.policy import Meaning, has_meaning
+
+__all__ = ["Pins", "integer_pins", "statistics_pins"]
+
+Pins = dict[ir.Node, tuple[Reason, str]]
+
+_INTEGER_KINDS = (Kind.SIGNED, Kind.UNSIGNED)
+
+
+def _floats(node: ir.Node, types: ElementTypes) -> Iterator[ir.Value]:
+    """The float32 operands of `node`."""
+    for value in node.inputs:
+        if value is not None and types.dtype(value) == ir.DataType.FLOAT:
+            yield value
+
+
+def _is_integer(dtype: ir.DataType | None) -> bool:
+    return dtype is not None and formats.of(dtype).kind in _INTEGER_KINDS
+
+
+def _whole(value: ir.Value) -> bool:
+    """Whether `value` is a constant of whole numbers (small ones: large ones are weights)."""
+    tensor = constant_of(value)
+    if tensor is None or tensor.size > 1024:
+        return False
+    array = np.asarray(tensor.numpy(), dtype=np.float64)
+    return bool(np.isfinite(array).all() and (array == np.rint(array)).all())
+
+
+def integer_pins(nodes: Iterable[ir.Node], types: ElementTypes, narrow: Format) -> Pins:
+    """Nodes that compute with whole numbers which `narrow` cannot count.
+
+    Args:
+        nodes: In topological order.
+        types: Element types of all values.
+        narrow: The format that would be used.
+    """
+    pins: Pins = {}
+    cone: set[ir.Value] = set()
+    casts: list[ir.Node] = []
+    for node in nodes:
+        if _is_integer(cast_target(node)):
+            casts.append(node)
+        origin = _starts_cone(node, types, narrow)
+        if origin or _stays_whole(node, cone, types):
+            cone.update(node.outputs)
+            if origin or has_meaning(node, Meaning.INTEGERS):
+                pins[node] = (Reason.INTEGER_VALUED, origin or f"from {_origin(node)}")
+        for cause in _phase(node, cone):
+            pins[cause] = (Reason.INTEGER_VALUED, f"phase of {label(node)}")
+    for node in casts:
+        for source in _arithmetic_behind(node, types):
+            pins.setdefault(source, (Reason.INTEGER_VALUED, f"becomes {label(node)}"))
+    return pins
+
+
+def _starts_cone(node: ir.Node, types: ElementTypes, narrow: Format) -> str:
+    """What makes `node`'s result a large whole number; "" if nothing does."""
+    if has_meaning(node, Meaning.COUNTING):
+        return Meaning.COUNTING.value
+    if cast_target(node) != ir.DataType.FLOAT:
+        return ""
+    source = types.dtype(node.inputs[0])
+    if source is None or not _is_integer(source) or formats.contains(narrow, formats.of(source)):
+        return ""
+    return f"cast from {formats.of(source).name}"
+
+
+def _stays_whole(node: ir.Node, cone: set[ir.Value], types: ElementTypes) -> bool:
+    carrier = has_meaning(node, Meaning.CARRIER)
+    if not (carrier or has_meaning(node, Meaning.INTEGERS)):
+        return False
+    operands = list(_floats(node, types))
+    inside = [value in cone for value in operands]
+    return any(inside) and all(
+        known or _whole(value) for known, value in zip(inside, operands, strict=True)
+    )
+
+
+def _origin(node: ir.Node) -> str:
+    return ", ".join(value.name or "" for value in node.inputs if value is not None)
+
+
+def _phase(node: ir.Node, cone: set[ir.Value]) -> list[ir.Node]:
+    """A sine or cosine of the cone and the one multiplication between; else nothing."""
+    if not has_meaning(node, Meaning.PERIODIC):
+        return []
+    value, product = node.inputs[0], None
+    while value is not None and value not in cone:
+        producer = value.producer()
+        if producer is None:
+            return []
+        if has_meaning(producer, Meaning.CARRIER):
+            value = producer.inputs[0]
+        elif product is None and (
+            producer.op_type == "Mul" or has_meaning(producer, Meaning.MATMUL)
+        ):
+            product = producer
+            value = next(
+                (v for v in producer.inputs if v is not None and _reaches(v, cone)),
+                None,
+            )
+        else:
+            return []
+    if value is None:
+        return []
+    return [node] if product is None else [node, product]
+
+
+def _reaches(value: ir.Value | None, cone: set[ir.Value]) -> bool:
+    """Whether `value` is moved out of the cone by carriers alone."""
+    while value is not None and value not in cone:
+        producer = value.producer()
+        if producer is None or not has_meaning(producer, Meaning.CARRIER):
+            return False
+        value = producer.inputs[0]
+    return value is not None
+
+
+def _arithmetic_behind(node: ir.Node, types: ElementTypes) -> Iterator[ir.Node]:
+    """Element-wise arithmetic and data movement that alone stands behind `node`'s operands."""
+    pending, seen = [node], {node}
+    while pending:
+        for value in _floats(pending.pop(), types):
+            producer = value.producer()
+            if producer is None or producer in seen:
+                continue
+            if has_meaning(producer, Meaning.ELEMENTWISE):
+                yield producer
+            elif not has_meaning(producer, Meaning.CARRIER):
+                continue
+            seen.add(producer)
+            pending.append(producer)
+
+
+def statistics_pins(nodes: Iterable[ir.Node], types: ElementTypes) -> Pins:
+    """Nodes of sums, means and norms written out, and the arithmetic that a logarithm magnifies.
+
+    Args:
+        nodes: In topological order.
+        types: Element types of all values.
+    """
+    pins: Pins = {}
+    sums: set[ir.Value] = set()
+    for node in nodes:
+        if has_meaning(node, Meaning.ACCUMULATING):
+            sums.update(node.outputs)
+            for square in _squares_behind(node, types):
+                pins[square] = (Reason.STATISTICS, f"squares summed by {label(node)}")
+        elif has_meaning(node, Meaning.ELEMENTWISE) and _only(node, sums, types):
+            sums.update(node.outputs)
+            pins.setdefault(node, (Reason.STATISTICS, f"from {_origin(node)}"))
+        elif has_meaning(node, Meaning.CARRIER) and _only(node, sums, types):
+            sums.update(node.outputs)
+        if has_meaning(node, Meaning.AMPLIFYING):
+            for source in _magnified(node, types):
+                pins.setdefault(source, (Reason.AMPLIFYING, f"read by {label(node)}"))
+    return pins
+
+
+def _only(node: ir.Node, sums: set[ir.Value], types: ElementTypes) -> bool:
+    """Whether the float operands are sums and constants, at least one of them a sum."""
+    operands = list(_floats(node, types))
+    return any(value in sums for value in operands) and all(
+        value in sums or constant_of(value) is not None for value in operands
+    )
+
+
+def _is_square(node: ir.Node) -> bool:
+    if node.op_type == "Mul":
+        return node.inputs[0] is node.inputs[1]
+    return node.op_type == "Pow"
+
+
+def _squares_behind(node: ir.Node, types: ElementTypes) -> Iterator[ir.Node]:
+    for value in _floats(node, types):
+        producer = value.producer()
+        while producer is not None and has_meaning(producer, Meaning.CARRIER):
+            moved = producer.inputs[0]
+            producer = None if moved is None else moved.producer()
+        if producer is not None and _is_square(producer):
+            yield producer
+
+
+def _magnified(node: ir.Node, types: ElementTypes) -> Iterator[ir.Node]:
+    """The chain of squares and arithmetic with constants in front of `node`."""
+    value = node.inputs[0]
+    producer = None if value is None else value.producer()
+    while producer is not None and has_meaning(producer, Meaning.ELEMENTWISE):
+        moving = {v for v in _floats(producer, types) if constant_of(v) is None}
+        if len(moving) != 1:
+            return
+        yield producer
+        producer = moving.pop().producer()

@@ -1,0 +1,124 @@
+"""Constants that a narrow format cannot hold, and how far their size spreads.
+
+A finite constant never becomes infinite: an op that reads one beyond the format's range stays
+wide, and so does what reads its result, as long as that may be as large. The size is followed
+through multiplication and division by constants and ends at ops with bounded results.
+"""
+
+from collections.abc import Iterable
+
+import numpy as np
+import onnx_ir as ir
+
+from onnxcast import formats
+from onnxcast.files import weight_range
+from onnxcast.formats import Format
+from onnxcast.graph.edit import constant_of
+from onnxcast.graph.types import ElementTypes
+from onnxcast.planning.cones import Pins
+from onnxcast.planning.groups import Group
+from onnxcast.planning.reasons import Reason
+from onnxcast.policy import Meaning, has_meaning
+
+__all__ = ["constant_pins"]
+
+# A one-element constant that rounding moves by more is a guard or scale whose meaning would change.
+# The formats' own rounding error is below 2**-9 for all values in their normal range.
+_LARGEST_RELATIVE_ERROR = 2.0**-6
+
+
+class _Magnitudes:
+    """Largest finite magnitudes: of constants, and of values that came from too large ones."""
+
+    def __init__(self, types: ElementTypes, narrow: Format) -> None:
+        self._types = types
+        self._narrow = narrow
+        self._constants: dict[ir.Value, float | None] = {}
+        self.large: dict[ir.Value, float] = {}
+
+    def constant(self, value: ir.Value) -> float | None:
+        """Largest finite magnitude in a float32 constant; None if `value` is computed."""
+        if value not in self._constants:
+            tensor = constant_of(value)
+            known = tensor is not None and tensor.dtype == ir.DataType.FLOAT
+            self._constants[value] = (
+                weight_range(tensor).finite_absmax if known and tensor is not None else None
+            )
+        return self._constants[value]
+
+    def too_large(self, magnitude: float) -> bool:
+        """Whether rounding a number of this magnitude gives infinity."""
+        return not np.isfinite(self.rounded(magnitude))
+
+    def rounded(self, magnitude: float) -> float:
+        """`magnitude` in the narrow format."""
+        return float(formats.round_to(np.array([magnitude]), self._narrow)[0])
+
+
+def constant_pins(groups: Iterable[Group], types: ElementTypes, narrow: Format) -> Pins:
+    """Nodes that read, or whose operands carry, a constant that `narrow` cannot hold.
+
+    Args:
+        groups: In topological order of their nodes. Operands that no result shares its type with
+            (scales, statistics) would not be narrowed and do not count.
+        types: Element types of all values.
+        narrow: The format that would be used.
+    """
+    pins: Pins = {}
+    sizes = _Magnitudes(types, narrow)
+    for group in groups:
+        if not (group.operands and group.results):
+            continue
+        node, floats = group.node, list(group.operand_values())
+        vanishing = next((value for value in floats if _vanishes(value, sizes)), None)
+        if vanishing is not None:
+            pins[node] = (Reason.VANISHING, f"{vanishing.name} = {sizes.constant(vanishing):.3g}")
+        largest = _follow(node, floats, sizes)
+        if largest is not None:
+            pins[node] = (Reason.OUT_OF_RANGE, f"{largest.name} up to {_size(largest, sizes):.3g}")
+    return pins
+
+
+def _size(value: ir.Value, sizes: _Magnitudes) -> float:
+    return max(sizes.constant(value) or 0.0, sizes.large.get(value, 0.0))
+
+
+def _vanishes(value: ir.Value, sizes: _Magnitudes) -> bool:
+    magnitude = sizes.constant(value)
+    if not magnitude:
+        return False
+    rounded = sizes.rounded(magnitude)
+    if rounded == 0:
+        return True
+    tensor = constant_of(value)
+    single = tensor is not None and tensor.size == 1 and np.isfinite(rounded)
+    return single and abs(rounded - magnitude) > _LARGEST_RELATIVE_ERROR * magnitude
+
+
+def _follow(node: ir.Node, floats: list[ir.Value], sizes: _Magnitudes) -> ir.Value | None:
+    """The operand of `node` that is too large, if any; notes how large its results may be."""
+    largest = max(floats, key=lambda value: _size(value, sizes))
+    size = _size(largest, sizes)
+    if not sizes.too_large(size):
+        return None
+    harmless = has_meaning(node, Meaning.LIMITING) and largest not in sizes.large
+    if not (harmless or has_meaning(node, Meaning.BOUNDED)):
+        size = _scaled(node, size, largest, sizes)
+        if sizes.too_large(size):
+            sizes.large.update((output, size) for output in node.outputs)
+    return largest
+
+
+def _scaled(node: ir.Node, size: float, largest: ir.Value, sizes: _Magnitudes) -> float:
+    """Size of a result: another after multiplication or division by a constant."""
+    if node.op_type not in ("Mul", "Div") or node.inputs[0] is None or node.inputs[1] is None:
+        return size
+    left, right = node.inputs[0], node.inputs[1]
+    if node.op_type == "Div" and largest is right:
+        # Dividing by something large makes smaller, whatever the other operand's origin.
+        numerator = sizes.large.get(left)
+        return 0.0 if numerator is None else numerator / size
+    other = sizes.constant(right if largest is left else left)
+    if other is None or other == 0:
+        return size
+    return size / other if node.op_type == "Div" else size * other

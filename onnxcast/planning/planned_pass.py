@@ -1,0 +1,44 @@
+"""What every pass that carries out a plan shares: make the plan, place its Casts, keep both."""
+
+import dataclasses
+from typing import ClassVar
+
+import onnx_ir as ir
+
+from onnxcast.diagnostics import Diagnostic
+from onnxcast.planning.placement import carry_out
+from onnxcast.planning.plan import Plan, make_plan
+from onnxcast.policy import Policy, Scope
+from onnxcast.targets import GENERIC, Target
+
+__all__ = ["PlannedPass"]
+
+
+@dataclasses.dataclass(kw_only=True)
+class PlannedPass(ir.passes.InPlacePass):
+    """Plan for one scope and carry the plan out.
+
+    Attributes:
+        policy: What was asked for; its scope must be the pass's.
+        target: Tells the operand types of matmul-like ops.
+        plan: The plan of the last call; None before.
+        findings: A finding per Cast that the last call added.
+    """
+
+    scope: ClassVar[Scope]
+
+    policy: Policy
+    target: Target = GENERIC
+    plan: Plan | None = dataclasses.field(default=None, init=False, repr=False, compare=False)
+    findings: list[Diagnostic] = dataclasses.field(
+        default_factory=list, init=False, repr=False, compare=False
+    )
+
+    def __post_init__(self) -> None:
+        assert self.policy.scope is self.scope, self.policy
+
+    def call(self, model: ir.Model) -> ir.passes.PassResult:
+        """Plan and place."""
+        self.plan = make_plan(model, self.policy, self.target)
+        self.findings = carry_out(model, self.plan)
+        return ir.passes.PassResult(model, next(self.plan.narrow(), None) is not None)

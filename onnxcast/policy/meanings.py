@@ -1,0 +1,141 @@
+"""The one table of what ops mean for precision, a cause per row.
+
+Legality never comes from here: that is the schema's. A row says how an op treats rounded numbers:
+moves them, multiplies and accumulates them, jumps on them. Sources of the rows are the lists of
+PyTorch's autocast, TVM, TensorFlow and Neuron, reduced to causes.
+"""
+
+import dataclasses
+import enum
+import functools
+from collections.abc import Callable, Mapping
+
+import onnx_ir as ir
+
+from onnxcast.graph.edit import constant_of
+from onnxcast.graph.walk import op_name
+
+__all__ = ["MEANINGS", "Meaning", "Row", "has_meaning"]
+
+
+class Meaning(enum.Enum):
+    """A way in which an op treats numbers; the value is the cause printed in reports."""
+
+    CARRIER = "moves elements without looking at them"
+    METADATA = "reads a shape, not numbers"
+    MATMUL = "multiplies two operands and sums the products"
+    ACCUMULATING = "sums over many elements, where a narrow sum overflows or stalls"
+    AMPLIFYING = "magnifies the error of small or large operands without bound"
+    JUMPING = "gives a result that jumps when an operand is rounded"
+    INTEGERS = "keeps integer-valued operands integer-valued"
+    ELEMENTWISE = "computes each element from one element of each operand"
+    BOUNDED = "gives results of moderate size, however large its operand"
+    LIMITING = "limits an operand by another, so a limit out of range is harmless data"
+    PERIODIC = "wraps its operand, so the error of a large operand is magnified"
+    COUNTING = "counts in floating point"
+    QUANTISING = "turns numbers into integers and back by a float32 scale"
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """One op has one meaning, always or when a condition on the node holds."""
+
+    op: str
+    meaning: Meaning
+    when: Callable[[ir.Node], bool] | None = None
+
+
+def _attribute_is(name: str, value: str) -> Callable[[ir.Node], bool]:
+    def holds(node: ir.Node) -> bool:
+        attribute = node.attributes.get(name)
+        return attribute is None or (not attribute.is_ref() and attribute.as_string() == value)
+
+    return holds
+
+
+def _differs(name: str, value: str) -> Callable[[ir.Node], bool]:
+    same = _attribute_is(name, value)
+    return lambda node: not same(node)
+
+
+def _two_operands(node: ir.Node) -> bool:
+    return len(node.inputs) == 2
+
+
+def _no_max_subtracted(node: ir.Node) -> bool:
+    """Whether an exponential's operand is anything but ``x - ReduceMax(x)``."""
+    source = node.inputs[0]
+    producer = None if source is None else source.producer()
+    if producer is None or producer.op_type != "Sub" or producer.inputs[1] is None:
+        return True
+    subtracted = producer.inputs[1].producer()
+    return subtracted is None or subtracted.op_type != "ReduceMax"
+
+
+def _square_or_cube(node: ir.Node) -> bool:
+    """Whether a power's exponent is a small positive whole number known before the run."""
+    exponent = constant_of(node.inputs[1])
+    return exponent is not None and exponent.size == 1 and exponent.numpy().item() in (1, 2, 3)
+
+
+def _not_square_or_cube(node: ir.Node) -> bool:
+    return not _square_or_cube(node)
+
+
+def _rows(meaning: Meaning, *ops: str) -> tuple[Row, ...]:
+    return tuple(Row(op, meaning) for op in ops)
+
+
+MEANINGS: tuple[Row, ...] = (
+    *_rows(Meaning.CARRIER, "Identity", "Reshape", "Flatten", "Squeeze", "Unsqueeze"),
+    *_rows(Meaning.CARRIER, "Transpose", "Slice", "Split", "Concat", "Expand", "Tile"),
+    *_rows(Meaning.CARRIER, "Gather", "GatherElements", "GatherND", "Compress", "Scatter"),
+    *_rows(Meaning.CARRIER, "DepthToSpace", "SpaceToDepth", "ReverseSequence", "Trilu"),
+    *_rows(Meaning.CARRIER, "Pad", "CenterCropPad", "Where"),
+    Row("ScatterElements", Meaning.CARRIER, _attribute_is("reduction", "none")),
+    Row("ScatterND", Meaning.CARRIER, _attribute_is("reduction", "none")),
+    *_rows(Meaning.METADATA, "Shape", "Size"),
+    *_rows(Meaning.MATMUL, "MatMul", "Gemm", "Conv", "ConvTranspose", "Attention"),
+    Row("Einsum", Meaning.MATMUL, _two_operands),
+    *_rows(Meaning.ACCUMULATING, "ReduceSum", "ReduceMean", "ReduceProd", "ReduceL1", "ReduceL2"),
+    *_rows(Meaning.ACCUMULATING, "ReduceLogSum", "ReduceLogSumExp", "ReduceSumSquare"),
+    *_rows(Meaning.ACCUMULATING, "CumSum", "CumProd", "GlobalAveragePool", "GlobalLpPool"),
+    *_rows(Meaning.ACCUMULATING, "LpPool", "LpNormalization", "InstanceNormalization", "LRN"),
+    *_rows(Meaning.ACCUMULATING, "MeanVarianceNormalization", "DFT", "STFT"),
+    *_rows(Meaning.ACCUMULATING, "NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss"),
+    Row("ScatterElements", Meaning.ACCUMULATING, _differs("reduction", "none")),
+    Row("ScatterND", Meaning.ACCUMULATING, _differs("reduction", "none")),
+    *_rows(Meaning.AMPLIFYING, "Log", "Reciprocal", "Tan", "Sinh", "Cosh", "Acosh", "Atanh"),
+    Row("Exp", Meaning.AMPLIFYING, _no_max_subtracted),
+    Row("Pow", Meaning.AMPLIFYING, _not_square_or_cube),
+    *_rows(Meaning.JUMPING, "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual"),
+    *_rows(Meaning.JUMPING, "ArgMax", "ArgMin", "TopK", "Unique", "Hardmax", "NonZero"),
+    *_rows(Meaning.JUMPING, "Floor", "Ceil", "Round", "Sign", "Mod", "IsInf", "IsNaN"),
+    *_rows(Meaning.JUMPING, "NonMaxSuppression", "RoiAlign", "MaxRoiPool"),
+    *_rows(Meaning.JUMPING, "Bernoulli", "Multinomial"),
+    *_rows(Meaning.QUANTISING, "QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear"),
+    *_rows(Meaning.INTEGERS, "Add", "Sub", "Mul", "Neg", "Floor", "Ceil", "Round", "Mod"),
+    *_rows(Meaning.ELEMENTWISE, "Add", "Sub", "Mul", "Div", "Neg", "Abs", "Sqrt", "Pow"),
+    *_rows(Meaning.ELEMENTWISE, "Reciprocal", "Floor", "Ceil", "Round", "Mod", "Exp", "Log"),
+    *_rows(Meaning.ELEMENTWISE, "Min", "Max", "Clip"),
+    *_rows(Meaning.BOUNDED, "Softmax", "Sigmoid", "Tanh", "Erf", "HardSigmoid", "Softsign"),
+    *_rows(Meaning.BOUNDED, "Sin", "Cos", "LayerNormalization", "InstanceNormalization"),
+    *_rows(Meaning.BOUNDED, "GroupNormalization", "RMSNormalization", "LpNormalization"),
+    *_rows(Meaning.LIMITING, "Clip", "Min", "Max"),
+    *_rows(Meaning.PERIODIC, "Sin", "Cos"),
+    *_rows(Meaning.COUNTING, "Range"),
+)
+
+
+@functools.cache
+def _by_op() -> Mapping[str, tuple[Row, ...]]:
+    table: dict[str, list[Row]] = {}
+    for row in MEANINGS:
+        table.setdefault(row.op, []).append(row)
+    return {op: tuple(rows) for op, rows in table.items()}
+
+
+def has_meaning(node: ir.Node, meaning: Meaning) -> bool:
+    """Whether `node` has `meaning` by the table."""
+    rows = _by_op().get(op_name(node), ())
+    return any(row.meaning is meaning and (row.when is None or row.when(node)) for row in rows)

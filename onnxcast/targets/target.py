@@ -1,0 +1,35 @@
+"""What a target is: its name, the format it prefers and the operand types its matmul takes."""
+
+import dataclasses
+
+from onnxcast.formats import Format
+
+__all__ = ["Target"]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Target:
+    """A target that takes any operand type that is asked for, as long as both are the same.
+
+    Attributes:
+        name: As the user names it.
+        preferred: The narrow format used when the user names none.
+    """
+
+    name: str
+    preferred: Format
+
+    def matmul_operand_type(self, format_: Format, wanted: Format) -> Format:
+        """Type that a matmul operand of `format_` must have when `wanted` is asked for.
+
+        The only source of this policy (seed: ``target.getMatmultOperandType``). A narrow operand
+        keeps its type.
+        """
+        return wanted if format_.bits > wanted.bits else format_
+
+    def matmul_operand_pair(self, first: Format, second: Format) -> tuple[Format, Format]:
+        """Make the types of both operands legal together."""
+        if first == second:
+            return first, second
+        wider = max(first, second, key=lambda format_: format_.bits)
+        return wider, wider

@@ -1,0 +1,137 @@
+"""Samples to run a model on, read from where users keep them."""
+
+import pathlib
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+import onnx
+from onnx import numpy_helper
+
+from onnxcast.errors import InputError
+from onnxcast.verification.inputs import InputSpec, check_sample, input_specs
+from onnxcast.verification.synthesis import parse_input_shape, random_feeds
+from onnxcast.verification.values import Feeds, Value
+
+__all__ = [
+    "FeedSource",
+    "Feeds",
+    "InputSpec",
+    "input_specs",
+    "load_feeds",
+    "parse_input_shape",
+    "random_feeds",
+]
+
+FeedSource: TypeAlias = str | pathlib.Path | Mapping[str, Value] | Sequence[Mapping[str, Value]]
+
+
+def load_feeds(source: FeedSource | None, inputs: Sequence[InputSpec]) -> list[Feeds]:
+    """Reads the samples of a source and checks each against the model's inputs.
+
+    Args:
+        source: An `.npz` file of one array per input; a directory of such files, taken in the order
+            of their names; an ONNX `test_data_set_*` directory, or one that contains several; one
+            sample or a list of samples as dicts. None makes up one sample by `random_feeds`.
+        inputs: What the model asks for. For a type that numpy lacks, such as bfloat16, float32
+            is accepted and rounded.
+
+    Returns:
+        One dict a sample, in the order of `inputs`.
+
+    Raises:
+        InputError: The source cannot be read or holds no sample, or a sample lacks an input, has
+            one that the model has not, or one of another element type, rank or fixed size.
+    """
+    if source is None:
+        return random_feeds(inputs)
+    return [check_sample(where, sample, inputs) for where, sample in _samples(source, inputs)]
+
+
+def _samples(
+    source: FeedSource, inputs: Sequence[InputSpec]
+) -> Iterator[tuple[str, Mapping[str, Value]]]:
+    """Yields what each sample is called in messages, and the sample."""
+    if isinstance(source, Mapping):
+        yield "feeds", source
+    elif isinstance(source, str | pathlib.Path):
+        for path in _sample_paths(pathlib.Path(source)):
+            yield str(path), _read_data_set(path, inputs) if path.is_dir() else _read_npz(path)
+    else:
+        if not source:
+            raise InputError("the list of feeds is empty; give at least one sample")
+        for index, sample in enumerate(source):
+            yield f"sample {index}", sample
+
+
+def _sample_paths(path: pathlib.Path) -> list[pathlib.Path]:
+    """The `.npz` files and data set directories that a path stands for."""
+    if path.is_file() and path.suffix == ".npz":
+        return [path]
+    if not path.is_dir():
+        found = "is neither an .npz file nor a directory" if path.exists() else "does not exist"
+        raise InputError(f"feeds {path} {found}; give an .npz file or a directory of samples")
+    if any(path.glob("input_*.pb")):
+        return [path]
+    sets = (each for each in path.glob("test_data_set_*") if each.is_dir())  # not their archives
+    paths = sorted(path.glob("*.npz")) or sorted(sets, key=_number)
+    if not paths:
+        wanted = ".npz files, input_*.pb files or test_data_set_* directories"
+        raise InputError(f"feeds {path} holds no samples; wanted are {wanted}")
+    return paths
+
+
+def _number(path: pathlib.Path) -> tuple[int, str]:
+    """Orders data_set_2 before data_set_10."""
+    digits = re.search(r"(\d+)$", path.stem)
+    return (int(digits[1]) if digits else -1, path.name)
+
+
+def _read_npz(path: pathlib.Path) -> dict[str, Value]:
+    try:
+        # Opened here, because numpy leaves open what it cannot read.
+        with path.open("rb") as stream:
+            file = np.load(stream, allow_pickle=False)
+            if isinstance(file, np.ndarray):
+                raise TypeError("it is one array, not an archive of named ones")  # noqa: TRY301 - told as below
+            return dict(file)
+    except Exception as error:  # a damaged file shows in any of a dozen ways
+        raise _unreadable(path, error) from error
+
+
+def _to_optional(proto: onnx.OptionalProto) -> Any:
+    # onnx's own function takes a typed optional without a value for one of undefined type.
+    present = any(field.name.endswith("_value") for field, _ in proto.ListFields())
+    return numpy_helper.to_optional(proto) if present else None
+
+
+_PROTOS: dict[str, tuple[type[Any], Callable[[Any], Any]]] = {
+    "tensor": (onnx.TensorProto, numpy_helper.to_array),
+    "sequence": (onnx.SequenceProto, numpy_helper.to_list),
+    "optional": (onnx.OptionalProto, _to_optional),
+}
+
+
+def _read_data_set(folder: pathlib.Path, inputs: Sequence[InputSpec]) -> dict[str, Value]:
+    """Reads `input_N.pb`: by the name it holds if that is an input's, else by position."""
+    sample: dict[str, Value] = {}
+    names = {spec.name for spec in inputs}
+    for path in sorted(folder.glob("input_*.pb"), key=_number):
+        position, _ = _number(path)
+        if not 0 <= position < len(inputs):
+            raise InputError(f"{path} is one too many: the model has {len(inputs)} inputs")
+        spec = inputs[position]
+        new, convert = _PROTOS[spec.kind]
+        proto = new()
+        try:
+            proto.ParseFromString(path.read_bytes())
+            sample[proto.name if proto.name in names else spec.name] = convert(proto)
+        except Exception as error:  # a damaged file shows in any of a dozen ways
+            raise _unreadable(path, error) from error
+    return sample
+
+
+def _unreadable(path: pathlib.Path, error: Exception) -> InputError:
+    cause = " ".join(str(error).split()) or type(error).__name__
+    return InputError(f"feeds {path} cannot be read: {cause}")
