@@ -1,0 +1,223 @@
+"""The twin: a float32 model that rounds exactly where a mixed-precision model would.
+
+Before::
+
+    h = MatMul (x_float16, W)      # float16
+    y = Cast <to = 1> (h)
+
+After::
+
+    h_raw = MatMul (x_float16, W)  # float32, holding float16 values
+    h_low = Cast <to = 10> (h_raw)
+    h = Cast <to = 1> (h_low)
+    y = Cast <to = 1> (h)
+
+onnxruntime computes float16 ops in float32 and removes the rounding between them, and lacks
+bfloat16 kernels; but it keeps a pair of Casts in a float32 graph. So the twin shows on any CPU what
+a device with narrow results and float32 accumulation inside each op computes.
+"""
+
+import dataclasses
+from collections import Counter
+from collections.abc import Iterator
+
+import ml_dtypes
+import numpy as np
+import onnx_ir as ir
+from onnx_ir.passes.common import InlinePass
+
+from onnxcast.graph.edit import Names, cast_target
+from onnxcast.graph.types import ElementTypes
+from onnxcast.graph.walk import bodies, main_graphs, op_name
+from onnxcast.policy import Meaning, has_meaning
+
+__all__ = ["Twin", "build_twin", "has_narrow_values"]
+
+NARROW = frozenset({ir.DataType.FLOAT16, ir.DataType.BFLOAT16})
+
+# Attributes that name an element type (ONNX operators.md, com.microsoft's ContribOperators.md).
+_TYPE_ATTRIBUTES = (
+    "dtype",
+    "output_dtype",
+    "output_datatype",
+    "stash_type",
+    "softmax_precision",
+)
+
+# Ops with several roundings inside on a device that computes them step by step.
+_RECURRENT = frozenset({"LSTM", "GRU", "RNN", "Attention"})
+
+
+@dataclasses.dataclass(frozen=True)
+class Twin:
+    """A model that shows another's rounding.
+
+    Attributes:
+        model: Runs on onnxruntime's CPU; all its tensors that were narrow are float32.
+        rounded: How many values are rounded.
+        assumed: Ops of many steps for which one rounding, at their end, is assumed, with counts.
+    """
+
+    model: ir.Model
+    rounded: int
+    assumed: dict[str, int]
+
+
+def has_narrow_values(model: ir.Model) -> bool:
+    """Whether `model` holds a float16 or bfloat16 value in the main graph or a subgraph."""
+    types = ElementTypes(model)
+    return any(_is_narrow(types.of(value)) for value in _values(model))
+
+
+def build_twin(model: ir.Model) -> Twin:
+    """The twin of `model`, which stays as it is.
+
+    Model-local functions are inlined, so that their bodies round too.
+    """
+    twin = model.clone()
+    if twin.functions:
+        InlinePass()(twin)
+    types = ElementTypes(twin)
+    narrow = {
+        value: type_.dtype
+        for value in _values(twin)
+        if (type_ := types.of(value)) is not None and _is_narrow(type_)
+    }
+    assumed = Counter(
+        op_name(node)
+        for graph in main_graphs(twin)
+        for node in graph
+        if _has_steps(node, types) and any(output in narrow for output in node.outputs)
+    )
+    rounder = _Rounder(twin, narrow)
+    for graph in list(main_graphs(twin)):
+        rounder.widen_graph(graph)
+    return Twin(twin, rounder.rounded, dict(sorted(assumed.items())))
+
+
+def _values(model: ir.Model) -> Iterator[ir.Value]:
+    for graph in main_graphs(model):
+        yield from graph.inputs
+        yield from graph.initializers.values()
+        for node in graph:
+            yield from node.outputs
+
+
+def _is_narrow(type_: ir.TypeProtocol | None) -> bool:
+    return type_ is not None and type_.dtype in NARROW
+
+
+def _has_steps(node: ir.Node, types: ElementTypes) -> bool:
+    if node.op_type in _RECURRENT:
+        return True
+    signature = types.schemas.signature(node)
+    schema = None if signature is None else signature.schema
+    return bool(schema and (schema.has_function or schema.has_context_dependent_function))
+
+
+class _Rounder:
+    def __init__(self, model: ir.Model, narrow: dict[ir.Value, ir.DataType]) -> None:
+        self._narrow = narrow
+        self._names = Names(model)
+        self._main = model.graph
+        self.rounded = 0
+
+    def widen_graph(self, graph: ir.Graph) -> None:
+        """Turn what is narrow in `graph` into float32, with a rounding pair at each producer."""
+        for value in graph.initializers.values():
+            if value in self._narrow and value.const_value is not None:
+                value.const_value = _widened(value.const_value)
+        nodes = list(graph)
+        if graph is self._main:
+            for value in graph.inputs:
+                if value in self._narrow:
+                    self._round(value, nodes[0] if nodes else None)
+        for node in nodes:
+            self._widen_node(node)
+        for value in (*graph.inputs, *graph.initializers.values()):
+            self._declare(value)
+
+    def _widen_node(self, node: ir.Node) -> None:
+        for name, attribute in list(node.attributes.items()):
+            if attribute.is_ref():
+                continue
+            if name in _TYPE_ATTRIBUTES and attribute.value in NARROW:
+                node.attributes[name] = ir.AttrInt64(name, ir.DataType.FLOAT)
+            elif attribute.type == ir.AttributeType.TENSOR:
+                tensor = attribute.as_tensor()
+                if tensor.dtype in NARROW:
+                    node.attributes[name] = ir.AttrTensor(name, _widened(tensor))
+        # Data movement gives values that are rounded already, and so do bodies.
+        exact = (
+            has_meaning(node, Meaning.CARRIER)
+            or node.op_type == "Constant"
+            or next(bodies(node), None) is not None
+        )
+        for value in node.outputs:
+            if value in self._narrow and not exact:
+                self._round(value, node)
+            self._declare(value)
+
+    def _round(self, value: ir.Value, anchor: ir.Node | None) -> None:
+        """Let readers of `value` see it rounded; `value` keeps its place, not its name."""
+        graph, dtype = value.graph, self._narrow[value]
+        assert graph is not None
+        producer = value.producer()
+        readers = value.uses()
+        if producer is not None and cast_target(producer) == dtype:
+            low, raw = value, []
+        else:
+            cast = ir.node("Cast", [value], {"to": dtype})
+            low, raw = cast.outputs[0], [cast]
+        up = ir.node("Cast", [low], {"to": ir.DataType.FLOAT})
+        wide = up.outputs[0]
+        wide.type, wide.shape = _as_float(value.type), value.shape
+        for node, index in readers:
+            node.replace_input_with(index, wide)
+        public = value.name
+        assert public is not None
+        if producer is not None:
+            value.name, wide.name = self._names.fresh(f"{public}_raw"), public
+        else:
+            wide.name = self._names.fresh(f"{public}_rounded")
+        if raw:
+            low.name = self._names.fresh(f"{public}_low")
+        for index, output in enumerate(graph.outputs):
+            if output is value:
+                graph.outputs[index] = wide
+        pair = [*raw, up]
+        for node in pair:
+            node.name = self._names.fresh(f"{public}_round")
+        if anchor is None:
+            graph.extend(pair)
+        elif producer is None:
+            graph.insert_before(anchor, pair)
+        else:
+            graph.insert_after(anchor, pair)
+        self.rounded += 1
+
+    def _declare(self, value: ir.Value) -> None:
+        if value in self._narrow and cast_target_of(value) not in NARROW:
+            value.type = _as_float(value.type)
+
+
+def cast_target_of(value: ir.Value) -> ir.DataType | None:
+    """Type that the Cast which makes `value` casts to; None for other values."""
+    producer = value.producer()
+    return None if producer is None else cast_target(producer)
+
+
+def _as_float(type_: ir.TypeProtocol | None) -> ir.TypeProtocol | None:
+    """The same type with float32 elements."""
+    if isinstance(type_, ir.SequenceType):
+        return ir.SequenceType(_as_float(type_.elem_type) or type_.elem_type)
+    if isinstance(type_, ir.OptionalType):
+        return ir.OptionalType(_as_float(type_.elem_type) or type_.elem_type)
+    return None if type_ is None else ir.TensorType(ir.DataType.FLOAT)
+
+
+def _widened(tensor: ir.TensorProtocol) -> ir.TensorProtocol:
+    array = tensor.numpy()
+    if array.dtype == np.uint16:
+        array = array.view(ml_dtypes.bfloat16)
+    return ir.tensor(array.astype(np.float32), name=tensor.name)
