@@ -1,12 +1,14 @@
 """Files: any kind of model read and checked, weights in chunks, and the one commit of a result."""
 
 from onnxcast.files.read import Source, collector_paused, read_model
+from onnxcast.files.slots import Slot, tensor_slots
 from onnxcast.files.weights import NarrowedTensor, WeightRange, chunks, weight_range
 from onnxcast.files.write import Progress, check_output, commit, default_output
 
 __all__ = [
     "NarrowedTensor",
     "Progress",
+    "Slot",
     "Source",
     "WeightRange",
     "check_output",
@@ -15,5 +17,6 @@ __all__ = [
     "commit",
     "default_output",
     "read_model",
+    "tensor_slots",
     "weight_range",
 ]

@@ -94,13 +94,15 @@ class ElementTypes:
         if self.schemas.is_call(node):
             return self._call(node, scope)
         inner = list(bodies(node))
-        if inner:
-            return self._control_flow(node, inner, scope)
-        if node.op_type == "Constant" and node.domain == "":
-            return [_constant_type(node, scope)]
         signature = self.schemas.signature(node, scope.opsets)
         if signature is None:
+            for body in inner:  # how it lines up with the node is not known
+                self._sweep(body, scope)
             return [None] * len(node.outputs)
+        if inner:
+            return self._control_flow(node, inner, scope)
+        if node.op_type == "Constant":
+            return [_constant_type(node, scope)]
         return _schema_results(node, signature, scope)
 
     def _control_flow(

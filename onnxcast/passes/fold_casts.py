@@ -29,6 +29,8 @@ from onnxcast.graph.types import ElementTypes
 
 __all__ = ["FoldCastsPass", "folds"]
 
+_INTEGERS = (Kind.SIGNED, Kind.UNSIGNED)
+
 
 def folds(source: Format, middle: Format, target: Format, *, saturates: bool = True) -> bool:
     """Whether a Cast from `source` over `middle` to `target` gives what a direct one gives.
@@ -42,13 +44,19 @@ def folds(source: Format, middle: Format, target: Format, *, saturates: bool = T
     if not formats.contains(middle, source):
         return False
     if target == source:
-        # A saturating Cast turns an infinity into the largest finite number.
-        return not (source.has_inf and source.bits == 8 and saturates)
+        return _is_identity_on(source, saturates)
     if target.kind is Kind.STRING:
-        return source.kind is not Kind.FLOAT  # the digits printed depend on the type
-    if target.kind in (Kind.SIGNED, Kind.UNSIGNED):
+        # What is printed depends on the type, but for integers.
+        return source.kind in _INTEGERS and middle.kind in _INTEGERS
+    if target.kind in _INTEGERS:
         return formats.contains(target, source)  # else undefined for some values
     return True
+
+
+def _is_identity_on(format_: Format, saturates: bool) -> bool:
+    """Whether a Cast of `format_` to itself keeps every value."""
+    # A saturating Cast turns an infinity into the largest finite number.
+    return not (format_.has_inf and format_.bits == 8 and saturates)
 
 
 class FoldCastsPass(ir.passes.InPlacePass):
@@ -111,8 +119,14 @@ class _Folder:
 
     def _is_identity(self, context: object, x: ir.Value, cast: ir.Value) -> MatchResult:
         del context
-        if self._format(x) != self._format(cast):
+        source, node = self._format(x), cast.producer()
+        assert node is not None
+        if source is None:
+            return MatchResult().fail("the source's type is not known", x)
+        if source != self._format(cast):
             return MatchResult().fail("the Cast changes the type", cast)
+        if not _is_identity_on(source, _saturates(node)):
+            return MatchResult().fail("the Cast saturates infinities", cast)
         return MatchResult()
 
     def _bypass(self, op: Any, x: ir.Value, cast: ir.Value) -> ir.Value:
@@ -124,6 +138,8 @@ class _Folder:
         first, second = x.producer(), cast.producer()
         if first is None or second is None or cast_target(first) is None:
             return MatchResult().fail("not a Cast of a Cast", cast)
+        if any(attribute.is_ref() for attribute in second.attributes.values()):
+            return MatchResult().fail("a call decides what the Cast does", cast)
         chain = (self._format(first.inputs[0]), self._format(x), self._format(cast))
         source, middle, target = chain
         if source is None or middle is None or target is None:
@@ -143,11 +159,7 @@ class _Folder:
         self._note(Code.CAST_FOLDED, f"{source} to {self._format(x)} to {target}", value, cast)
         if source == target:
             return self._identity(op, value)
-        attributes = {
-            name: attribute.value
-            for name, attribute in second.attributes.items()
-            if not attribute.is_ref()
-        }
+        attributes = {name: attribute.value for name, attribute in second.attributes.items()}
         result: ir.Value = op.Cast(value, **attributes)
         return result
 
@@ -187,10 +199,11 @@ def _drop_identity(value: ir.Value) -> None:
     if value.is_graph_output():
         if source.producer() is None or source.graph is not graph or source.is_graph_output():
             return
-        name, shape = value.name, value.shape
+        name = value.name
         value.replace_all_uses_with(source, replace_graph_outputs=True)
         graph.remove(node, safe=True)
-        source.name, source.shape = name, source.shape or shape
+        source.name, source.type, source.shape = name, value.type, value.shape
+        source.doc_string = value.doc_string
         return
     value.replace_all_uses_with(source)
     graph.remove(node, safe=True)

@@ -18,7 +18,7 @@ import threading
 from collections.abc import Sequence
 from typing import Any, Literal
 
-import onnxcast
+from onnxcast import errors
 from onnxcast.verification.values import Feeds, Value, read_values, write_values
 
 __all__ = ["FailureKind", "Feeds", "Level", "RuntimeFailure", "Value", "Worker"]
@@ -224,7 +224,7 @@ def _request(model: pathlib.Path, level: Level) -> dict[str, Any]:
 
 def _python_path() -> str:
     """The folders this process imports from, so that the child finds the same packages."""
-    home = str(pathlib.Path(onnxcast.__path__[0]).parent)
+    home = str(pathlib.Path(errors.__file__).parents[1])
     paths = [path for path in sys.path if path]
     return os.pathsep.join(paths if home in paths else [home, *paths])
 

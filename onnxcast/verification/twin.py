@@ -155,56 +155,57 @@ class _Rounder:
         )
         for value in node.outputs:
             if value in self._narrow and not exact:
-                self._round(value, node)
+                self._round(value, None)
             self._declare(value)
 
-    def _round(self, value: ir.Value, anchor: ir.Node | None) -> None:
-        """Let readers of `value` see it rounded; `value` keeps its place, not its name."""
-        graph, dtype = value.graph, self._narrow[value]
+    def _round(self, value: ir.Value, before: ir.Node | None) -> None:
+        """Let readers of `value` see it rounded; a result hands its name to the rounded value.
+
+        Args:
+            value: A narrow result or graph input.
+            before: The first node of the graph, for a graph input.
+        """
+        graph, producer = value.graph, value.producer()
         assert graph is not None
-        producer = value.producer()
+        assert value.name is not None
         readers = value.uses()
-        if producer is not None and cast_target(producer) == dtype:
-            low, raw = value, []
-        else:
-            cast = ir.node("Cast", [value], {"to": dtype})
-            low, raw = cast.outputs[0], [cast]
-        up = ir.node("Cast", [low], {"to": ir.DataType.FLOAT})
-        wide = up.outputs[0]
+        pair = self._pair(value)
+        wide = pair[-1].outputs[0]
         wide.type, wide.shape = _as_float(value.type), value.shape
         for node, index in readers:
             node.replace_input_with(index, wide)
-        public = value.name
-        assert public is not None
+        wide.name = self._names.fresh(f"{value.name}_rounded")
         if producer is not None:
-            value.name, wide.name = self._names.fresh(f"{public}_raw"), public
-        else:
-            wide.name = self._names.fresh(f"{public}_rounded")
-        if raw:
-            low.name = self._names.fresh(f"{public}_low")
+            value.name, wide.name = self._names.fresh(f"{value.name}_raw"), value.name
         for index, output in enumerate(graph.outputs):
             if output is value:
                 graph.outputs[index] = wide
-        pair = [*raw, up]
-        for node in pair:
-            node.name = self._names.fresh(f"{public}_round")
-        if anchor is None:
-            graph.extend(pair)
-        elif producer is None:
-            graph.insert_before(anchor, pair)
+        if producer is not None:
+            graph.insert_after(producer, pair)
+        elif before is not None:
+            graph.insert_before(before, pair)
         else:
-            graph.insert_after(anchor, pair)
+            graph.extend(pair)
         self.rounded += 1
 
+    def _pair(self, value: ir.Value) -> list[ir.Node]:
+        """Casts of `value` to its narrow type and back; a Cast's own result is narrow already."""
+        dtype, producer, nodes = self._narrow[value], value.producer(), []
+        low = value
+        if producer is None or cast_target(producer) != dtype:
+            nodes.append(ir.node("Cast", [value], {"to": dtype}))
+            low = nodes[0].outputs[0]
+            low.name = self._names.fresh(f"{value.name}_low")
+        nodes.append(ir.node("Cast", [low], {"to": ir.DataType.FLOAT}))
+        for node in nodes:
+            node.name = self._names.fresh(f"{value.name}_round")
+        return nodes
+
     def _declare(self, value: ir.Value) -> None:
-        if value in self._narrow and cast_target_of(value) not in NARROW:
+        producer = value.producer()
+        narrow = producer is not None and cast_target(producer) in NARROW
+        if value in self._narrow and not narrow:
             value.type = _as_float(value.type)
-
-
-def cast_target_of(value: ir.Value) -> ir.DataType | None:
-    """Type that the Cast which makes `value` casts to; None for other values."""
-    producer = value.producer()
-    return None if producer is None else cast_target(producer)
 
 
 def _as_float(type_: ir.TypeProtocol | None) -> ir.TypeProtocol | None:

@@ -1,0 +1,132 @@
+"""The record of a run: every decision, every change, sizes, proof and versions, as JSON."""
+
+import dataclasses
+import importlib.metadata
+import json
+import math
+import platform
+from typing import Any
+
+import onnx_ir as ir
+
+from onnxcast.diagnostics import Diagnostic
+from onnxcast.files import tensor_slots
+from onnxcast.graph.edit import cast_target
+from onnxcast.graph.walk import model_graphs
+from onnxcast.planning import Plan
+from onnxcast.verification.proof import Proof
+
+__all__ = ["Measure", "Report", "measure", "versions"]
+
+_PACKAGES = ("onnxcast", "onnx", "onnx-ir", "onnxscript", "onnxruntime", "numpy", "ml_dtypes")
+
+
+@dataclasses.dataclass(frozen=True)
+class Measure:
+    """Sizes of a model.
+
+    Attributes:
+        nodes: Nodes of all scopes.
+        casts: Casts among them.
+        tensor_bytes: Bytes of all initializers and tensor attributes.
+    """
+
+    nodes: int
+    casts: int
+    tensor_bytes: int
+
+
+def measure(model: ir.Model) -> Measure:
+    """Count what is in `model`; weights are not read."""
+    nodes = [node for graph in model_graphs(model) for node in graph]
+    return Measure(
+        nodes=len(nodes),
+        casts=sum(cast_target(node) is not None for node in nodes),
+        tensor_bytes=sum(
+            slot.tensor.nbytes
+            for slot in tensor_slots(model)
+            if slot.tensor.dtype != ir.DataType.STRING
+        ),
+    )
+
+
+def versions() -> dict[str, str]:
+    """Versions of all that a result depends on."""
+    found = {name: importlib.metadata.version(name) for name in _PACKAGES}
+    return {"python": platform.python_version(), **found}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Report:
+    """What a run decided, did and measured.
+
+    Attributes:
+        source: Path of the source, or "" for a model in memory.
+        token: What was asked for.
+        target: Name of the target.
+        opset: The ONNX opset before and after; None where the ONNX domain is not imported.
+        plan: Every type group with its format and reason; None for scope ``none``.
+        findings: Every Cast added or folded and every constant narrowed or left alone.
+        before: Sizes of the source.
+        after: Sizes of the result.
+        inputs: Where the samples came from.
+        proof: Figures of the verification; None if it was not asked for.
+        seconds: Wall-clock seconds by step.
+    """
+
+    source: str
+    token: str
+    target: str
+    opset: tuple[int | None, int | None]
+    plan: Plan | None
+    findings: tuple[Diagnostic, ...]
+    before: Measure
+    after: Measure
+    inputs: str
+    proof: Proof | None
+    seconds: dict[str, float]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain lists, dicts, strings and numbers."""
+        return {
+            "versions": versions(),
+            "source": self.source,
+            "token": self.token,
+            "target": self.target,
+            "opset": {"before": self.opset[0], "after": self.opset[1]},
+            "groups": [] if self.plan is None else self.plan.rows(),
+            "findings": [_finding(finding) for finding in self.findings],
+            "before": dataclasses.asdict(self.before),
+            "after": dataclasses.asdict(self.after),
+            "inputs": self.inputs,
+            "verification": None if self.proof is None else proof_dict(self.proof),
+            "seconds": {step: round(seconds, 3) for step, seconds in self.seconds.items()},
+        }
+
+    def to_json(self) -> str:
+        """The report as indented JSON; figures that are not finite are strings."""
+        return json.dumps(_plain(self.to_dict()), indent=2) + "\n"
+
+
+def proof_dict(proof: Proof) -> dict[str, Any]:
+    """A proof as plain lists, dicts, strings and numbers."""
+    return {**dataclasses.asdict(proof), "assumed": dict(proof.assumed)}
+
+
+def _finding(finding: Diagnostic) -> dict[str, str]:
+    return {
+        "code": finding.code.value,
+        "kind": finding.code.name,
+        "message": finding.message,
+        "node": finding.node,
+        "value": finding.value,
+    }
+
+
+def _plain(value: Any) -> Any:
+    """`value` with what JSON lacks (infinities, NaN) as strings."""
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value

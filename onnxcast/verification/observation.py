@@ -1,0 +1,93 @@
+"""Values inside a model, seen by making them graph outputs for a while."""
+
+import pathlib
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+
+import numpy as np
+import onnx_ir as ir
+
+from onnxcast.files import commit
+from onnxcast.graph.types import ElementTypes
+from onnxcast.verification.session import Worker
+from onnxcast.verification.values import Feeds, Value
+
+__all__ = ["inner_values", "observe", "observed_types"]
+
+_AT_ONCE = 128
+"""So many values are kept in memory, and written to disk, at a time."""
+
+
+def inner_values(model: ir.Model) -> dict[str, ir.Value]:
+    """Results of the main graph's nodes by name, in topological order."""
+    return {value.name: value for node in model.graph for value in node.outputs if value.name}
+
+
+def observe(
+    model: ir.Model,
+    names: Sequence[str],
+    feeds: Sequence[Feeds],
+    worker: Worker,
+    folder: pathlib.Path,
+) -> Iterator[tuple[str, list[Value]]]:
+    """Run `model` and yield the named values, each with its content for every sample.
+
+    Args:
+        model: Its outputs are changed while this runs, and restored.
+        names: Of results of the main graph's nodes.
+        feeds: The samples.
+        worker: Runs the model, at the level that changes nothing.
+        folder: For a copy of the model with other outputs.
+
+    Raises:
+        RuntimeFailure: The model does not run.
+    """
+    values, types = inner_values(model), ElementTypes(model)
+    path = folder / "observed.onnx"
+    for start in range(0, len(names), _AT_ONCE):
+        batch = names[start : start + _AT_ONCE]
+        _write_with_outputs(model, [values[name] for name in batch], types, path)
+        results = worker.run(path, feeds, level="disable_all")
+        for name in batch:
+            yield name, [result[name] for result in results]
+
+
+def _write_with_outputs(
+    model: ir.Model, values: Iterable[ir.Value], types: ElementTypes, path: pathlib.Path
+) -> None:
+    outputs = list(model.graph.outputs)
+    declared = {value: value.type for value in values}
+    model.graph.outputs.clear()
+    model.graph.outputs.extend(declared)
+    for value in declared:
+        value.type = types.of(value)
+    try:
+        commit(model, path)
+    finally:
+        model.graph.outputs.clear()
+        model.graph.outputs.extend(outputs)
+        for value, type_ in declared.items():
+            value.type = type_
+
+
+def observed_types(
+    model: ir.Model, names: Sequence[str], feeds: Sequence[Feeds], worker: Worker
+) -> None:
+    """Declare the types that named values turn out to have when `model` runs.
+
+    For results of ops without a schema. Values that are no tensors stay without a type.
+
+    Args:
+        model: Its value_info is extended.
+        names: Of results of the main graph's nodes.
+        feeds: The first sample is run.
+        worker: Runs the model.
+
+    Raises:
+        RuntimeFailure: The model does not run.
+    """
+    values = inner_values(model)
+    with tempfile.TemporaryDirectory(prefix="onnxcast-") as folder:
+        for name, found in observe(model, names, feeds[:1], worker, pathlib.Path(folder)):
+            if isinstance(found[0], np.ndarray):
+                values[name].type = ir.TensorType(ir.DataType.from_numpy(found[0].dtype))
