@@ -1,94 +1,25 @@
 """The public functions: convert a model and prove it, show a plan, verify any two models."""
 
-import contextlib
-import dataclasses
-import logging
 import os
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Callable, Iterable, Mapping
 
-import onnx
 import onnx_ir as ir
-from onnx_ir.passes.common import CheckerPass
 
-from onnxcast.diagnostics import Code, Diagnostic
-from onnxcast.errors import InputError, RefusedError, VerificationError
-from onnxcast.files import Progress, Source, check_output, commit, read_model
+from onnxcast.conversion import Clock, Conversion, Result, Samples, failure_text
+from onnxcast.errors import InputError
+from onnxcast.files import read_model
 from onnxcast.formats import FLOAT32, Format, of
-from onnxcast.graph.opsets import onnx_opset, opset_for_cast, raise_opset
 from onnxcast.graph.types import ElementTypes
 from onnxcast.graph.walk import main_graphs
-from onnxcast.pipeline import build_pipeline
-from onnxcast.planning import Plan, PlannedPass, make_plan
-from onnxcast.policy import Policy, make_policy
-from onnxcast.report import Report, measure, versions
+from onnxcast.planning import Plan, make_plan
+from onnxcast.policy import make_policy
 from onnxcast.targets import Target, get_target
 from onnxcast.verification.comparison import Tolerance, default_tolerance
 from onnxcast.verification.feeds import FeedSource, input_specs, load_feeds, random_feeds
-from onnxcast.verification.observation import observed_types
-from onnxcast.verification.proof import Proof, first_difference, prove
+from onnxcast.verification.proof import Proof, prove
 from onnxcast.verification.session import Worker
-from onnxcast.verification.values import Feeds
 
-__all__ = ["Result", "Samples", "optimize", "plan", "verify"]
-
-logger = logging.getLogger(__name__)
-
-_PROVENANCE = ("onnxcast.version", "onnxcast.token", "onnxcast.target")
-
-
-@dataclasses.dataclass(frozen=True)
-class Samples:
-    """What a model is run on.
-
-    Attributes:
-        feeds: One dict per sample.
-        origin: Where they came from, for people.
-    """
-
-    feeds: Sequence[Feeds]
-    origin: str
-
-
-@dataclasses.dataclass(frozen=True)
-class Result:
-    """A converted model and the record of its making.
-
-    Attributes:
-        model: Always a new model: the caller's is never changed.
-        modified: Whether it differs from the source.
-        report: Decisions, changes, sizes, proof.
-    """
-
-    model: ir.Model
-    modified: bool
-    report: Report
-
-    def to_proto(self) -> onnx.ModelProto:
-        """The model as a proto, its weights narrowed and in memory."""
-        return ir.to_proto(self.model)
-
-    def save(
-        self,
-        path: str | os.PathLike[str],
-        *,
-        force: bool = False,
-        progress: Progress | None = None,
-    ) -> list[Path]:
-        """Write the model in one commit; return its files.
-
-        Args:
-            path: The ``.onnx`` to write.
-            force: Whether it may be the source itself.
-            progress: Told the bytes done and the bytes in all.
-
-        Raises:
-            InputError: `path` cannot be written.
-        """
-        source = Path(self.report.source) if self.report.source else None
-        check_output(Path(path), source, force=force)
-        return commit(self.model, Path(path), progress=progress)
+__all__ = ["Result", "failure_text", "optimize", "plan", "verify"]
 
 
 def plan(  # noqa: PLR0913 - one keyword per option, as on the command line
@@ -176,10 +107,10 @@ def optimize(  # noqa: PLR0913 - one keyword per option, as on the command line
     )
     if io_types != "keep":
         raise InputError(f"io_types {io_types!r}: only 'keep' is known; leave it out")
-    clock = _Clock(progress)
+    clock = Clock(progress)
     with clock.step("read the model"):
         source = read_model(model)
-    run = _Run(source, policy, chosen, clock)
+    run = Conversion(source, policy, chosen, clock)
     if not verify:
         run.raise_opset(opset, None, None)
         return run.convert("not verified")
@@ -233,173 +164,6 @@ def verify(
         return prove(source, result.model, samples.feeds, limit, worker, step)
 
 
-class _Clock:
-    """Tells steps as they begin and keeps their seconds."""
-
-    def __init__(self, progress: Callable[[str], None] | None) -> None:
-        self.progress = progress or (lambda _step: None)
-        self.seconds: dict[str, float] = {}
-
-    @contextlib.contextmanager
-    def step(self, name: str) -> Iterator[None]:
-        logger.debug("%s", name)
-        self.progress(name)
-        start = time.perf_counter()
-        yield
-        self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start
-
-
-class _Run:
-    """One conversion: what is known so far, from the source to the proved result."""
-
-    def __init__(self, source: Source, policy: Policy, target: Target, clock: _Clock) -> None:
-        self._source = source
-        self._model = source.model
-        self._policy = policy
-        self._target = target
-        self._clock = clock
-        self._opset = onnx_opset(source.model)
-        self._before = measure(source.model)
-        self._findings: list[Diagnostic] = []
-
-    def raise_opset(self, opset: str | int, samples: Samples | None, worker: Worker | None) -> None:
-        """Raise the opset as far as asked for or needed, and check that nothing else changed."""
-        version = self._wanted_opset(opset)
-        if version is None or version == self._opset:
-            return
-        with self._clock.step(f"raise the opset to {version}"):
-            raised = raise_opset(self._own_model(), version)
-            if samples is not None and worker is not None:
-                changed = first_difference(self._original(), raised, samples.feeds, worker)
-                if changed:
-                    raise RefusedError(
-                        f"output {changed!r} changes when the opset is raised from {self._opset} "
-                        f"to {version}: export the model at opset {version}"
-                    )
-        self._model = raised
-        message = f"opset raised from {self._opset} to {version}"
-        self._findings.append(Diagnostic(code=Code.OPSET_RAISED, message=message))
-
-    def learn_types(self, samples: Samples, worker: Worker) -> None:
-        """Ask onnxruntime for the types that no schema and no value_info tells."""
-        types = ElementTypes(self._model)
-        unknown = [
-            value.name
-            for node in self._model.graph
-            for value in node.outputs
-            if value.name and types.of(value) is None
-        ]
-        if unknown:
-            with self._clock.step("ask onnxruntime for types"):
-                observed_types(self._model, unknown, samples.feeds, worker)
-
-    def convert(self, origin: str) -> Result:
-        """Run the passes and check the result's structure."""
-        self._model = self._own_model()
-        interface = _interface(self._model)
-        made: Plan | None = None
-        modified = self._model is not self._source.model and bool(self._findings)
-        for pass_ in build_pipeline(self._policy, self._target):
-            with self._clock.step(type(pass_).__name__.removesuffix("Pass")):
-                modified |= pass_(self._model).modified
-            self._findings.extend(getattr(pass_, "findings", ()))
-            if isinstance(pass_, PlannedPass):
-                made = pass_.plan
-        modified |= self._sign()
-        with self._clock.step("check the result"):
-            assert _interface(self._model) == interface, "graph inputs and outputs must not change"
-            _check(self._model)
-        report = Report(
-            source="" if self._source.path is None else str(self._source.path),
-            token=self._policy.token,
-            target=self._target.name,
-            opset=(self._opset, onnx_opset(self._model)),
-            plan=made,
-            findings=tuple(self._findings),
-            before=self._before,
-            after=measure(self._model),
-            inputs=origin,
-            proof=None,
-            seconds=self._clock.seconds,
-        )
-        return Result(self._model, modified, report)
-
-    def prove(
-        self, result: Result, samples: Samples, tolerance: Tolerance, worker: Worker
-    ) -> Result:
-        """Verify `result`; its report then holds the figures."""
-        with self._clock.step("verify"):
-            proof = prove(
-                self._original(),
-                result.model,
-                samples.feeds,
-                tolerance,
-                worker,
-                self._clock.progress,
-            )
-        if not proof.ok:
-            raise VerificationError(failure_text(proof))
-        report = dataclasses.replace(result.report, proof=proof)
-        return dataclasses.replace(result, report=report)
-
-    def _wanted_opset(self, opset: str | int) -> int | None:
-        needed = self._opset
-        if self._policy.format is not None and self._policy.format.dtype is not None:
-            needed = opset_for_cast(self._policy.format.dtype, self._opset or 13)
-        if opset == "auto":
-            return needed
-        if opset == "keep":
-            if needed != self._opset:
-                raise RefusedError(
-                    f"{self._policy.token} needs opset {needed}, the model is at {self._opset} "
-                    "and is to keep it: allow --opset auto"
-                )
-            return self._opset
-        if not str(opset).isdigit():
-            raise InputError(f"opset {opset!r}: auto, keep or a number is wanted")
-        if needed is not None and int(opset) < needed:
-            raise InputError(
-                f"opset {opset} is less than {self._policy.token} on this model needs: "
-                f"give {needed} or more"
-            )
-        return int(opset)
-
-    def _own_model(self) -> ir.Model:
-        """A model to change, with the source still to be had: from its path, or as a copy."""
-        if self._model is self._source.model and self._source.path is None:
-            return self._model.clone()
-        return self._model
-
-    def _original(self) -> Source:
-        """The source as it came."""
-        if self._source.path is None:
-            return self._source
-        return read_model(self._source.path)
-
-    def _sign(self) -> bool:
-        """Write where the model comes from into its metadata; say whether that changed it."""
-        values = (versions()["onnxcast"], self._policy.token, self._target.name)
-        signature = dict(zip(_PROVENANCE, values, strict=True))
-        known = self._model.metadata_props
-        if all(known.get(key) == value for key, value in signature.items()):
-            return False
-        known.update(signature)
-        return True
-
-
-def failure_text(proof: Proof) -> str:
-    """One line on why a proof failed: the worst output, its figures, the first diverging node."""
-    if proof.as_is.startswith("failed"):
-        return f"onnxruntime does not take the result as it is: it {proof.as_is}"
-    worst = proof.worst
-    assert worst is not None
-    where = proof.diverging or "no node of the main graph"
-    return (
-        f"output {worst.name!r} does not match: {worst.why}; first diverging node: {where}; "
-        "keep that node or its op wide, or raise the tolerance"
-    )
-
-
 def _samples(
     model: ir.Model,
     inputs: FeedSource | None,
@@ -432,20 +196,3 @@ def _narrowest(model: ir.Model) -> Format:
         if (dtype := types.dtype(value)) is not None and dtype.is_floating_point()
     ]
     return min(found, key=lambda format_: format_.significand, default=FLOAT32)
-
-
-def _interface(model: ir.Model) -> list[tuple[str | None, str, str]]:
-    """Names, order, types and shapes of graph inputs and outputs."""
-    values = (*model.graph.inputs, *model.graph.outputs)
-    return [(value.name, str(value.type), str(value.shape)) for value in values]
-
-
-def _check(model: ir.Model) -> None:
-    try:
-        CheckerPass(full_check=True)(model)
-    except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError) as error:
-        reason = " ".join(str(error).split())[:300]
-        raise RefusedError(
-            f"the result is not valid ONNX ({reason}): if onnx.checker.check_model(full_check=True)"
-            " accepts the source, this is a fault of onnxcast; please report it"
-        ) from None

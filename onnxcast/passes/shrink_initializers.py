@@ -153,8 +153,14 @@ def _storage(tensor: ir.TensorProtocol | None) -> object:
 
 
 def _guard_shared(guards: dict[ir.Value, ShrinkGuard | None], model: ir.Model) -> None:
-    """Keep constants whose data another constant needs as it is: else it would be stored twice."""
+    """Keep constants whose data another constant needs otherwise: else it would be stored twice."""
     kept = {_storage(constant_of(v)) for v in _constants(model) if guards.get(v, v) is not None}
-    for value, guard in guards.items():
-        if guard is None and _storage(constant_of(value)) in kept:
+    free = {value: _storage(constant_of(value)) for value in guards if guards[value] is None}
+    targets: dict[object, set[ir.DataType | None]] = {}
+    for value, storage in free.items():
+        targets.setdefault(storage, set()).add(cast_target(value.consumers()[0]))
+    for value, storage in free.items():
+        if storage in kept:
             guards[value] = ShrinkGuard.SHARED_STORAGE
+        elif len(targets[storage]) > 1:
+            guards[value] = ShrinkGuard.SEVERAL_FORMATS

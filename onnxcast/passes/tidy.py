@@ -17,7 +17,7 @@ Keeps graph inputs, outputs, names, doc strings and metadata. Bit-exact.
 import onnx_ir as ir
 from onnx_ir.passes.common import TopologicalSortPass
 
-from onnxcast.graph.walk import model_graphs
+from onnxcast.graph.walk import bodies, model_graphs
 
 __all__ = ["TidyPass"]
 
@@ -38,6 +38,7 @@ def _drop_dead(graph: ir.Graph) -> bool:
     modified = False
     for node in reversed(graph):
         if not any(output.uses() or output.is_graph_output() for output in node.outputs):
+            _release(node)
             graph.remove(node, safe=True)
             modified = True
     for value in list(graph.initializers.values()):
@@ -46,3 +47,13 @@ def _drop_dead(graph: ir.Graph) -> bool:
             del graph.initializers[value.name]
             modified = True
     return modified
+
+
+def _release(node: ir.Node) -> None:
+    """Let nothing inside the subgraphs of `node`, which goes, count as a reader."""
+    pending = list(bodies(node))
+    while pending:
+        for inner in pending.pop():
+            pending.extend(bodies(inner))
+            for index in range(len(inner.inputs)):
+                inner.replace_input_with(index, None)

@@ -4,6 +4,7 @@
   through data movement and whole-number arithmetic, and no further; the arguments of Sin and Cos
   back to such a cone through one multiplication; backwards from a Cast to an integer type.
 - *Statistics*: squares in front of a sum, and what is done to a sum before it meets other data.
+- *Residues*: what a rounding that the model does itself left over, and what is done to that.
 - *Amplified operands*: the element-wise arithmetic in front of a logarithm or a reciprocal.
 """
 
@@ -68,8 +69,9 @@ def integer_pins(nodes: Iterable[ir.Node], types: ElementTypes, narrow: Format) 
                 pins[node] = (Reason.INTEGER_VALUED, origin or f"from {_origin(node)}")
         for cause in _phase(node, cone):
             pins[cause] = (Reason.INTEGER_VALUED, f"phase of {label(node)}")
+    seen: set[ir.Node] = set()
     for node in casts:
-        for source in _arithmetic_behind(node, types):
+        for source in _arithmetic_behind(node, types, seen):
             pins.setdefault(source, (Reason.INTEGER_VALUED, f"becomes {label(node)}"))
     return pins
 
@@ -111,7 +113,7 @@ def _phase(node: ir.Node, cone: set[ir.Value]) -> list[ir.Node]:
         if producer is None:
             return []
         if has_meaning(producer, Meaning.CARRIER):
-            value = producer.inputs[0]
+            value = _moved(producer)
         elif product is None and (
             producer.op_type == "Mul" or has_meaning(producer, Meaning.MATMUL)
         ):
@@ -133,13 +135,21 @@ def _reaches(value: ir.Value | None, cone: set[ir.Value]) -> bool:
         producer = value.producer()
         if producer is None or not has_meaning(producer, Meaning.CARRIER):
             return False
-        value = producer.inputs[0]
+        value = _moved(producer)
     return value is not None
 
 
-def _arithmetic_behind(node: ir.Node, types: ElementTypes) -> Iterator[ir.Node]:
-    """Element-wise arithmetic and data movement that alone stands behind `node`'s operands."""
-    pending, seen = [node], {node}
+def _moved(carrier: ir.Node) -> ir.Value | None:
+    """The first operand whose elements `carrier` moves; the condition of a Where is none."""
+    return carrier.inputs[1 if carrier.op_type == "Where" else 0]
+
+
+def _arithmetic_behind(node: ir.Node, types: ElementTypes, seen: set[ir.Node]) -> Iterator[ir.Node]:
+    """Element-wise arithmetic that, with data movement, alone stands behind `node`'s operands.
+
+    Nodes in `seen` are left out, and all found are added to it.
+    """
+    pending = [node]
     while pending:
         for value in _floats(pending.pop(), types):
             producer = value.producer()
@@ -161,29 +171,56 @@ def statistics_pins(nodes: Iterable[ir.Node], types: ElementTypes) -> Pins:
         types: Element types of all values.
     """
     pins: Pins = {}
-    sums: set[ir.Value] = set()
+    sums: set[ir.Value] = set()  # and residues
     for node in nodes:
-        if has_meaning(node, Meaning.ACCUMULATING):
+        if _is_residue(node):
             sums.update(node.outputs)
-            for square in _squares_behind(node, types):
-                pins[square] = (Reason.STATISTICS, f"squares summed by {label(node)}")
-        elif has_meaning(node, Meaning.ELEMENTWISE) and _only(node, sums, types):
+            pins[node] = (Reason.RESIDUE, label(node))
+        elif has_meaning(node, Meaning.ACCUMULATING):
             sums.update(node.outputs)
-            pins.setdefault(node, (Reason.STATISTICS, f"from {_origin(node)}"))
-        elif has_meaning(node, Meaning.CARRIER) and _only(node, sums, types):
+        elif _only(node, sums, types):
             sums.update(node.outputs)
-        if has_meaning(node, Meaning.AMPLIFYING):
-            for source in _magnified(node, types):
-                pins.setdefault(source, (Reason.AMPLIFYING, f"read by {label(node)}"))
+            if has_meaning(node, Meaning.ELEMENTWISE):
+                pins.setdefault(node, (Reason.STATISTICS, f"from {_origin(node)}"))
+        pins.update(_in_front(node, types))
     return pins
 
 
+def _in_front(node: ir.Node, types: ElementTypes) -> Pins:
+    """What stands in front of a sum or of an op that magnifies errors."""
+    if has_meaning(node, Meaning.ACCUMULATING):
+        why = (Reason.STATISTICS, f"squares summed by {label(node)}")
+        return dict.fromkeys(_squares_behind(node, types), why)
+    if has_meaning(node, Meaning.AMPLIFYING):
+        return dict.fromkeys(_magnified(node, types), (Reason.AMPLIFYING, f"read by {label(node)}"))
+    return {}
+
+
 def _only(node: ir.Node, sums: set[ir.Value], types: ElementTypes) -> bool:
-    """Whether the float operands are sums and constants, at least one of them a sum."""
+    """Whether `node` computes or moves, element by element, nothing but sums and constants."""
+    if not (has_meaning(node, Meaning.ELEMENTWISE) or has_meaning(node, Meaning.CARRIER)):
+        return False
     operands = list(_floats(node, types))
     return any(value in sums for value in operands) and all(
         value in sums or constant_of(value) is not None for value in operands
     )
+
+
+def _is_residue(node: ir.Node) -> bool:
+    """Whether `node` subtracts a value and a rounded copy of it: what is left is the rounding."""
+    if node.op_type != "Sub" or node.domain != "":
+        return False
+    left, right = node.inputs[0], node.inputs[1]
+    return left is not right and (_before_casts(left) is right or _before_casts(right) is left)
+
+
+def _before_casts(value: ir.Value | None) -> ir.Value | None:
+    """The value that a chain of Casts ending in `value` begins with."""
+    producer = None if value is None else value.producer()
+    while producer is not None and cast_target(producer) is not None:
+        value = producer.inputs[0]
+        producer = None if value is None else value.producer()
+    return value
 
 
 def _is_square(node: ir.Node) -> bool:
@@ -196,7 +233,7 @@ def _squares_behind(node: ir.Node, types: ElementTypes) -> Iterator[ir.Node]:
     for value in _floats(node, types):
         producer = value.producer()
         while producer is not None and has_meaning(producer, Meaning.CARRIER):
-            moved = producer.inputs[0]
+            moved = _moved(producer)
             producer = None if moved is None else moved.producer()
         if producer is not None and _is_square(producer):
             yield producer

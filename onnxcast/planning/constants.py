@@ -11,7 +11,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnxcast import formats
-from onnxcast.files import weight_range
+from onnxcast.files import WeightRange, weight_range
 from onnxcast.formats import Format
 from onnxcast.graph.edit import constant_of
 from onnxcast.graph.types import ElementTypes
@@ -33,17 +33,24 @@ class _Magnitudes:
     def __init__(self, types: ElementTypes, narrow: Format) -> None:
         self._types = types
         self._narrow = narrow
-        self._constants: dict[ir.Value, float | None] = {}
+        self._constants: dict[ir.Value, WeightRange | None] = {}
         self.large: dict[ir.Value, float] = {}
 
     def constant(self, value: ir.Value) -> float | None:
         """Largest finite magnitude in a float32 constant; None if `value` is computed."""
+        measured = self._range(value)
+        return None if measured is None else measured.finite_absmax
+
+    def smallest(self, value: ir.Value) -> float | None:
+        """Smallest magnitude above 0 in a float32 constant; None if `value` is computed."""
+        measured = self._range(value)
+        return None if measured is None else measured.smallest_nonzero
+
+    def _range(self, value: ir.Value) -> WeightRange | None:
         if value not in self._constants:
             tensor = constant_of(value)
             known = tensor is not None and tensor.dtype == ir.DataType.FLOAT
-            self._constants[value] = (
-                weight_range(tensor).finite_absmax if known and tensor is not None else None
-            )
+            self._constants[value] = weight_range(tensor) if known and tensor is not None else None
         return self._constants[value]
 
     def too_large(self, magnitude: float) -> bool:
@@ -101,8 +108,9 @@ def _follow(node: ir.Node, floats: list[ir.Value], sizes: _Magnitudes) -> ir.Val
     size = _size(largest, sizes)
     if not sizes.too_large(size):
         return None
-    harmless = has_meaning(node, Meaning.LIMITING) and largest not in sizes.large
-    if not (harmless or has_meaning(node, Meaning.BOUNDED)):
+    if not has_meaning(node, Meaning.BOUNDED):
+        if has_meaning(node, Meaning.LIMITING):  # a limit is no size, what it limits is
+            size = max(sizes.large.get(value, 0.0) for value in floats)
         size = _scaled(node, size, largest, sizes)
         if sizes.too_large(size):
             sizes.large.update((output, size) for output in node.outputs)
@@ -118,7 +126,8 @@ def _scaled(node: ir.Node, size: float, largest: ir.Value, sizes: _Magnitudes) -
         # Dividing by something large makes smaller, whatever the other operand's origin.
         numerator = sizes.large.get(left)
         return 0.0 if numerator is None else numerator / size
-    other = sizes.constant(right if largest is left else left)
-    if other is None or other == 0:
-        return size
-    return size / other if node.op_type == "Div" else size * other
+    if node.op_type == "Div":
+        divisor = sizes.smallest(right)
+        return size if divisor is None else size / divisor
+    factor = sizes.constant(right if largest is left else left)
+    return size * factor if factor else size

@@ -31,6 +31,7 @@ class Reason(enum.Enum):
 
     ACCUMULATING = "sums over many elements"
     STATISTICS = "part of a sum, mean or norm written out"
+    RESIDUE = "computes what a rounding in the model left over"
     AMPLIFYING = "magnifies the error of its operand"
     JUMPING = "its result jumps when an operand is rounded"
     INTEGER_VALUED = "holds whole numbers that the format cannot count"

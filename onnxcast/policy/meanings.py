@@ -110,7 +110,7 @@ MEANINGS: tuple[Row, ...] = (
     Row("Pow", Meaning.AMPLIFYING, _not_square_or_cube),
     *_rows(Meaning.JUMPING, "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual"),
     *_rows(Meaning.JUMPING, "ArgMax", "ArgMin", "TopK", "Unique", "Hardmax", "NonZero"),
-    *_rows(Meaning.JUMPING, "Floor", "Ceil", "Round", "Sign", "Mod", "IsInf", "IsNaN"),
+    *_rows(Meaning.JUMPING, "Floor", "Ceil", "Round", "Sign", "Mod", "IsInf"),
     *_rows(Meaning.JUMPING, "NonMaxSuppression", "RoiAlign", "MaxRoiPool"),
     *_rows(Meaning.JUMPING, "Bernoulli", "Multinomial"),
     *_rows(Meaning.QUANTISING, "QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear"),

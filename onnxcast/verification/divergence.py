@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import onnx_ir as ir
 
+from onnxcast.graph.types import ElementTypes
 from onnxcast.graph.walk import label, op_name
 from onnxcast.verification.comparison import OutputError, Tolerance, compare, worst
 from onnxcast.verification.observation import inner_values, observe
@@ -14,6 +15,9 @@ from onnxcast.verification.session import Worker
 from onnxcast.verification.values import Feeds, Value
 
 __all__ = ["first_diverging"]
+
+# Float types that onnxruntime hands to Python.
+_EXCHANGED = (ir.DataType.FLOAT16, ir.DataType.FLOAT, ir.DataType.DOUBLE)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,20 +28,20 @@ class _Finding:
 
 def first_diverging(
     reference: ir.Model,
-    twin: ir.Model,
+    candidate: ir.Model,
     feeds: tuple[Sequence[Feeds], Sequence[Feeds]],
     tolerance: Tolerance,
     worker: Worker,
     folder: pathlib.Path,
 ) -> str:
-    """Name the node of `reference` at which `twin` first differs by more than `tolerance`.
+    """Name the node of `reference` at which `candidate` first differs by more than `tolerance`.
 
     That is the first in topological order that is non-finite where the reference is not; if there
     is none, the first whose error exceeds the tolerance while those of all its inputs do not.
 
     Args:
         reference: The source, or its twin.
-        twin: The result's twin. Its values bear the names that they have in `reference`.
+        candidate: The result's twin, or the result. Its values bear the reference's names.
         feeds: The samples for one and for the other.
         tolerance: Applied to every value as to an output.
         worker: Runs both.
@@ -46,12 +50,16 @@ def first_diverging(
     Returns:
         Node, op and figures on one line; "" if no value of the main graph tells.
     """
-    common = inner_values(twin)
-    names = [name for name in inner_values(reference) if name in common]
+    common, types = inner_values(candidate), ElementTypes(reference)
+    names = [
+        name
+        for name, value in inner_values(reference).items()
+        if name in common and types.dtype(value) in _EXCHANGED
+    ]
     findings: dict[str, _Finding] = {}
     pairs = zip(
         observe(reference, names, feeds[0], worker, folder),
-        observe(twin, names, feeds[1], worker, folder),
+        observe(candidate, names, feeds[1], worker, folder),
         strict=True,
     )
     for (name, wanted), (_, found) in pairs:

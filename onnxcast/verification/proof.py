@@ -56,7 +56,8 @@ class Proof:
         tolerance: What passes.
         twin_errors: Worst over the samples, per output.
         as_is_errors: The same for the run as is; empty if it was not run.
-        diverging: The first diverging node, with op and figures; "" if nothing diverges.
+        diverging: The first diverging node, of the twin or else of the run as is, with op and
+            figures; "" if nothing diverges or no node of the main graph tells.
     """
 
     ok: bool
@@ -112,9 +113,10 @@ def prove(
         ok = not as_is.startswith("failed")
         ok = ok and all(error.ok for error in (*twin_errors, *as_is_errors))
         diverging = ""
-        if not all(error.ok for error in twin_errors):
+        if not ok and not as_is.startswith("failed"):
             progress("look for the first diverging node")
-            diverging = prover.locate(twin)
+            twin_fails = not all(error.ok for error in twin_errors)
+            diverging = prover.locate(twin.model if twin_fails else result)
     return Proof(
         ok=ok,
         samples=len(feeds),
@@ -180,15 +182,13 @@ class _Prover:
         """Run the twin."""
         return self._compared(self._run(twin.model, None, "twin.onnx"))
 
-    def locate(self, twin: Twin) -> str:
-        """Look for the first diverging node."""
-        assert self._reference_model is not None
-        feeds = (
-            _fed(self._feeds, self._reference_model),
-            _fed(self._feeds, twin.model),
-        )
+    def locate(self, candidate: ir.Model) -> str:
+        """Look for the first node at which `candidate` diverges from the reference."""
+        reference = self._reference_model
+        assert reference is not None
+        feeds = (_fed(self._feeds, reference), _fed(self._feeds, candidate))
         return first_diverging(
-            self._reference_model, twin.model, feeds, self._tolerance, self._worker, self._folder
+            reference, candidate, feeds, self._tolerance, self._worker, self._folder
         )
 
     def _run(self, model: ir.Model, path: pathlib.Path | None, name: str) -> list[dict[str, Value]]:

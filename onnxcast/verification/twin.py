@@ -64,7 +64,8 @@ class Twin:
 
 
 def has_narrow_values(model: ir.Model) -> bool:
-    """Whether `model` holds a float16 or bfloat16 value in the main graph or a subgraph."""
+    """Whether `model` holds a float16 or bfloat16 value, in calls of its functions too."""
+    model = _inlined(model) if model.functions else model
     types = ElementTypes(model)
     return any(_is_narrow(types.of(value)) for value in _values(model))
 
@@ -74,12 +75,10 @@ def build_twin(model: ir.Model) -> Twin:
 
     Model-local functions are inlined, so that their bodies round too.
     """
-    twin = model.clone()
-    if twin.functions:
-        InlinePass()(twin)
+    twin = _inlined(model)
     types = ElementTypes(twin)
     narrow = {
-        value: type_.dtype
+        value: type_
         for value in _values(twin)
         if (type_ := types.of(value)) is not None and _is_narrow(type_)
     }
@@ -93,6 +92,14 @@ def build_twin(model: ir.Model) -> Twin:
     for graph in list(main_graphs(twin)):
         rounder.widen_graph(graph)
     return Twin(twin, rounder.rounded, dict(sorted(assumed.items())))
+
+
+def _inlined(model: ir.Model) -> ir.Model:
+    """A copy of `model` without functions."""
+    copy = model.clone()
+    if copy.functions:
+        InlinePass()(copy)
+    return copy
 
 
 def _values(model: ir.Model) -> Iterator[ir.Value]:
@@ -116,7 +123,7 @@ def _has_steps(node: ir.Node, types: ElementTypes) -> bool:
 
 
 class _Rounder:
-    def __init__(self, model: ir.Model, narrow: dict[ir.Value, ir.DataType]) -> None:
+    def __init__(self, model: ir.Model, narrow: dict[ir.Value, ir.TypeProtocol]) -> None:
         self._narrow = narrow
         self._names = Names(model)
         self._main = model.graph
@@ -130,23 +137,24 @@ class _Rounder:
         nodes = list(graph)
         if graph is self._main:
             for value in graph.inputs:
-                if value in self._narrow:
+                if self._is_tensor(value):
                     self._round(value, nodes[0] if nodes else None)
         for node in nodes:
             self._widen_node(node)
         for value in (*graph.inputs, *graph.initializers.values()):
             self._declare(value)
 
+    def _is_tensor(self, value: ir.Value) -> bool:
+        """Whether `value` is narrow, there, and no sequence (its elements are rounded already)."""
+        return bool(value.name) and type(self._narrow.get(value)) is ir.TensorType
+
     def _widen_node(self, node: ir.Node) -> None:
-        for name, attribute in list(node.attributes.items()):
-            if attribute.is_ref():
-                continue
-            if name in _TYPE_ATTRIBUTES and attribute.value in NARROW:
-                node.attributes[name] = ir.AttrInt64(name, ir.DataType.FLOAT)
-            elif attribute.type == ir.AttributeType.TENSOR:
-                tensor = attribute.as_tensor()
-                if tensor.dtype in NARROW:
-                    node.attributes[name] = ir.AttrTensor(name, _widened(tensor))
+        if node.op_type == "CastLike" and node.outputs[0] in self._narrow:
+            # What it is like becomes float32, so it must name its type.
+            node.op_type = "Cast"
+            node.resize_inputs(1)
+            node.attributes["to"] = ir.AttrInt64("to", self._narrow[node.outputs[0]].dtype)
+        _widen_attributes(node)
         # Data movement gives values that are rounded already, and so do bodies.
         exact = (
             has_meaning(node, Meaning.CARRIER)
@@ -154,7 +162,7 @@ class _Rounder:
             or next(bodies(node), None) is not None
         )
         for value in node.outputs:
-            if value in self._narrow and not exact:
+            if self._is_tensor(value) and not exact:
                 self._round(value, None)
             self._declare(value)
 
@@ -190,7 +198,7 @@ class _Rounder:
 
     def _pair(self, value: ir.Value) -> list[ir.Node]:
         """Casts of `value` to its narrow type and back; a Cast's own result is narrow already."""
-        dtype, producer, nodes = self._narrow[value], value.producer(), []
+        dtype, producer, nodes = self._narrow[value].dtype, value.producer(), []
         low = value
         if producer is None or cast_target(producer) != dtype:
             nodes.append(ir.node("Cast", [value], {"to": dtype}))
@@ -206,6 +214,18 @@ class _Rounder:
         narrow = producer is not None and cast_target(producer) in NARROW
         if value in self._narrow and not narrow:
             value.type = _as_float(value.type)
+
+
+def _widen_attributes(node: ir.Node) -> None:
+    for name, attribute in list(node.attributes.items()):
+        if attribute.is_ref():
+            continue
+        if name in _TYPE_ATTRIBUTES and attribute.value in NARROW:
+            node.attributes[name] = ir.AttrInt64(name, ir.DataType.FLOAT)
+        elif attribute.type == ir.AttributeType.TENSOR:
+            tensor = attribute.as_tensor()
+            if tensor.dtype in NARROW:
+                node.attributes[name] = ir.AttrTensor(name, _widened(tensor))
 
 
 def _as_float(type_: ir.TypeProtocol | None) -> ir.TypeProtocol | None:
