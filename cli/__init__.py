@@ -1,1 +1,5 @@
-"""To be written."""
+"""The command line of onnxcast."""
+
+from .main import main
+
+__all__ = ["main"]

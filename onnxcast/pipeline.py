@@ -26,6 +26,7 @@ def build_pipeline(policy: Policy, target: Target) -> tuple[ir.passes.InPlacePas
     chosen = narrowing.get(policy.scope)
     return (
         NormalisePass(),
+        FoldCastsPass(),  # so that the plan sees what the source's own Casts amount to
         *(() if chosen is None else (chosen(policy=policy, target=target),)),
         FoldCastsPass(),
         ShrinkInitializersPass(),

@@ -185,7 +185,8 @@ def run(model: onnx.ModelProto, feeds: Mapping[str, Array]) -> list[Array]:
 
 def _run_slowly(model: onnx.ModelProto, feeds: Mapping[str, Array]) -> list[Array]:
     """Outputs of `model` by onnx's reference, which lacks no type."""
-    return [np.asarray(each) for each in onnx.reference.ReferenceEvaluator(model).run(None, feeds)]
+    outputs = onnx.reference.ReferenceEvaluator(model).run(None, dict(feeds))
+    return [np.asarray(output) for output in outputs]
 
 
 def _feeds(

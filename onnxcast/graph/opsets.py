@@ -9,7 +9,10 @@ from onnxcast.errors import InputError, RefusedError
 from onnxcast.files import tensor_slots
 from onnxcast.graph.schemas import Schemas, signature_of, type_string
 
-__all__ = ["onnx_opset", "opset_for_cast", "raise_opset"]
+__all__ = ["import_onnx", "onnx_opset", "opset_for_cast", "raise_opset"]
+
+# Where a model has no ONNX op yet, a Cast may as well know every 16-bit type.
+_FIRST_WITH_BFLOAT16 = 13
 
 
 def onnx_opset(model: ir.Model) -> int | None:
@@ -31,6 +34,12 @@ def opset_for_cast(dtype: ir.DataType, current: int) -> int:
     raise RefusedError(f"no opset of the installed onnx has a Cast to {type_string(wanted)}")
 
 
+def import_onnx(model: ir.Model, dtype: ir.DataType) -> None:
+    """Let `model`, which may hold ops of other domains only, import an opset with Casts."""
+    if onnx_opset(model) is None:
+        model.opset_imports[""] = opset_for_cast(dtype, _FIRST_WITH_BFLOAT16)
+
+
 def raise_opset(model: ir.Model, version: int) -> ir.Model:
     """`model` at opset `version`, by onnx's version converter; the same object if it is there.
 
@@ -44,7 +53,7 @@ def raise_opset(model: ir.Model, version: int) -> ir.Model:
     if current == version:
         return model
     if current is None:
-        model.opset_imports[""] = version
+        model.opset_imports[""] = version  # nothing is there to convert
         return model
     if current > version:
         raise InputError(

@@ -6,7 +6,7 @@ is used where nothing else is known, as for the results of ops without a schema.
 
 import dataclasses
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import onnx
 import onnx_ir as ir
@@ -14,7 +14,7 @@ import onnx_ir as ir
 from onnxcast.graph.schemas import Schemas, Signature
 from onnxcast.graph.walk import bodies
 
-__all__ = ["ElementTypes"]
+__all__ = ["ElementTypes", "inferred_results"]
 
 FLOAT = ir.TensorType(ir.DataType.FLOAT)
 INT64 = ir.TensorType(ir.DataType.INT64)
@@ -30,6 +30,13 @@ _CONSTANT_TYPES: Mapping[str, ir.TypeProtocol] = {
     "value_string": STRING,
     "value_strings": STRING,
 }
+
+_REFUSALS = (
+    onnx.checker.ValidationError,
+    onnx.shape_inference.InferenceError,
+    KeyError,
+    ValueError,
+)
 
 _Types = dict[ir.Value, ir.TypeProtocol]
 
@@ -213,24 +220,44 @@ def _parse_fixed(variable: str) -> ir.TypeProtocol | None:
 
 
 def _inferred(node: ir.Node, signature: Signature, scope: _Scope) -> list[ir.TypeProtocol | None]:
-    """Results typed by the schema's own inference, which knows what attributes mean."""
+    operands = [None if value is None else scope.types.get(value) for value in node.inputs]
+    resolved = (_resolve(attribute, scope) for attribute in node.attributes.values())
+    attributes = [attribute for attribute in resolved if attribute is not None]
+    found = inferred_results(node, signature, operands, attributes)
+    return [None] * len(node.outputs) if found is None else found
+
+
+def inferred_results(
+    node: ir.Node,
+    signature: Signature,
+    operands: Sequence[ir.TypeProtocol | None],
+    attributes: Iterable[ir.Attr],
+) -> list[ir.TypeProtocol | None] | None:
+    """Types of the results by the schema's own inference, which knows what attributes mean.
+
+    Args:
+        node: A node of an ONNX op.
+        signature: Its signature.
+        operands: A type per operand; None for one that is left out or not known.
+        attributes: Its attributes, references resolved.
+
+    Returns:
+        A type per result, None where too little is known about the operands; None instead of
+        all if inference refuses the operands.
+    """
     proto = onnx.NodeProto(op_type=node.op_type, domain=node.domain)
     proto.input.extend("" if value is None else f"i{k}" for k, value in enumerate(node.inputs))
     proto.output.extend(f"o{k}" if value.name else "" for k, value in enumerate(node.outputs))
-    for attribute in node.attributes.values():
-        resolved = _resolve(attribute, scope)
-        if resolved is not None:
-            proto.attribute.append(ir.serde.serialize_attribute(resolved))
-    operands = {
+    proto.attribute.extend(ir.serde.serialize_attribute(attribute) for attribute in attributes)
+    types = {
         f"i{k}": ir.serde.serialize_type(type_)
-        for k, value in enumerate(node.inputs)
-        if value is not None and (type_ := scope.types.get(value)) is not None
+        for k, type_ in enumerate(operands)
+        if type_ is not None
     }
     try:
-        found = onnx.shape_inference.infer_node_outputs(signature.schema, proto, operands)
-    except (onnx.shape_inference.InferenceError, KeyError, ValueError):
-        # Not enough is known about the operands; the declared type is all there is.
-        return [None] * len(node.outputs)
+        found = onnx.shape_inference.infer_node_outputs(signature.schema, proto, types)
+    except _REFUSALS:
+        return None
     return [_known(found.get(f"o{k}")) for k in range(len(node.outputs))]
 
 

@@ -16,16 +16,18 @@ others read, or that is a graph output, stays; only the second Cast is rewired a
 ``saturate`` and ``round_mode``. Bit-exact. Seed: SKaiNET #1494.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import onnx_ir as ir
-from onnxscript.rewriter.pattern import MatchResult, RewriteRule, RewriteRuleSet
+from onnxscript.rewriter.pattern import MatchResult, RewriteRule
 
 from onnxcast import formats
 from onnxcast.diagnostics import Code, Diagnostic
 from onnxcast.formats import Format, Kind
 from onnxcast.graph.edit import cast_target
 from onnxcast.graph.types import ElementTypes
+from onnxcast.graph.walk import model_graphs
 
 __all__ = ["FoldCastsPass", "folds"]
 
@@ -42,6 +44,8 @@ def folds(source: Format, middle: Format, target: Format, *, saturates: bool = T
         saturates: The second Cast's attribute, of meaning for float8 targets only.
     """
     if not formats.contains(middle, source):
+        return False
+    if middle == source and not _is_identity_on(source, saturates=True):
         return False
     if target == source:
         return _is_identity_on(source, saturates)
@@ -78,10 +82,35 @@ class FoldCastsPass(ir.passes.InPlacePass):
 
     def _round(self, model: ir.Model) -> bool:
         folder = _Folder(ElementTypes(model))
-        RewriteRuleSet(folder.rules()).apply_to_model(model)
+        rules = folder.rules()
+        for graph in model_graphs(model):
+            for node in graph:
+                if cast_target(node) is not None:
+                    _apply_first(rules, model, graph, node)
         folder.clean_up()
         self.findings.extend(folder.findings)
         return bool(folder.findings)
+
+
+def _apply_first(
+    rules: Sequence[RewriteRule], model: ir.Model, graph: ir.Graph, node: ir.Node
+) -> None:
+    """Rewrite `node` by the first rule that matches; the new node keeps its name and metadata.
+
+    RewriteRuleSet would rename every unnamed node of the model as well, and values whose names
+    repeat in sibling scopes.
+    """
+    for rule in rules:
+        change = rule.try_rewrite(model, graph, node)
+        if change is None:
+            continue
+        for new in change.new_nodes:
+            new.name, new.doc_string = node.name, node.doc_string
+            new.metadata_props.update(node.metadata_props)
+        ir.convenience.replace_nodes_and_values(
+            graph, node, [node], change.new_nodes, change.match.outputs, change.new_outputs
+        )
+        return
 
 
 class _Folder:
@@ -95,10 +124,9 @@ class _Folder:
 
     def rules(self) -> list[RewriteRule]:
         """Identity first: what it leaves may be a pair that folds."""
-        # A rule without a name leaves no trace in the metadata of the nodes it makes.
         return [
-            RewriteRule(_any_cast, self._bypass, self._is_identity, name=""),
-            RewriteRule(_any_cast, self._join, self._is_pair, name=""),
+            RewriteRule(_any_cast, self._bypass, self._is_identity),
+            RewriteRule(_any_cast, self._join, self._is_pair),
         ]
 
     def clean_up(self) -> None:

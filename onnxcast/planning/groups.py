@@ -6,14 +6,21 @@ decision. Only groups that are float32 today are listed: the rest keeps its type
 
 import dataclasses
 import enum
+import itertools
 from collections.abc import Iterator
 
 import onnx_ir as ir
 
-from onnxcast.graph.types import ElementTypes
+from onnxcast.graph.schemas import Signature
+from onnxcast.graph.types import ElementTypes, inferred_results
 from onnxcast.graph.walk import bodies, main_graphs
 
 __all__ = ["Group", "Kind", "find_groups"]
+
+
+_Members = dict[str, tuple[list[int], list[int]]]
+
+_PROBE = ir.TensorType(ir.DataType.FLOAT16)
 
 
 class Kind(enum.Enum):
@@ -31,7 +38,8 @@ class Group:
 
     Attributes:
         node: The node.
-        variable: The schema's name of the variable; "" where no schema tells.
+        variable: The schema's name of the variable, or of several that type inference ties
+            together; "" where no schema tells.
         operands: Indices of the operands that have it.
         results: Indices of the results that have it.
         kind: Where the knowledge comes from.
@@ -44,6 +52,11 @@ class Group:
     results: tuple[int, ...]
     kind: Kind
     tensors: bool
+
+    @property
+    def variables(self) -> list[str]:
+        """The schema's names, one by one."""
+        return self.variable.split(", ")
 
     def operand_values(self) -> Iterator[ir.Value]:
         """The operands' values."""
@@ -71,25 +84,75 @@ def find_groups(model: ir.Model, types: ElementTypes) -> list[Group]:
 
 
 def _groups_of(node: ir.Node, types: ElementTypes) -> Iterator[Group]:
-    signature = types.schemas.signature(node)
-    kind = _kind(node, types)
-    members: dict[str, tuple[list[int], list[int]]] = {}
+    signature, kind = types.schemas.signature(node), _kind(node, types)
+    members: _Members = {}
     not_tensors: set[str] = set()
+    for side, index, value in _named_values(node):
+        variable: str | None = ""
+        if kind is Kind.SCHEMA and signature is not None:
+            variable = signature.result(index) if side else signature.operand(index)
+        if variable is None:
+            continue
+        type_ = types.of(value)
+        if type(type_) is not ir.TensorType:
+            not_tensors.add(variable)
+        if _is_float(type_):
+            members.setdefault(variable, ([], []))[side].append(index)
+    joined = [[variable] for variable in members]
+    if len(members) > 1 and signature is not None:
+        joined = _joined(node, signature, members, types)
+    for variables in joined:
+        operands = sorted(index for variable in variables for index in members[variable][0])
+        results = sorted(index for variable in variables for index in members[variable][1])
+        tensors = not_tensors.isdisjoint(variables)
+        yield Group(node, ", ".join(variables), tuple(operands), tuple(results), kind, tensors)
+
+
+def _named_values(node: ir.Node) -> Iterator[tuple[int, int, ir.Value]]:
+    """Operands (side 0) and results (side 1) that are not left out, with their index."""
     for side, values in enumerate((node.inputs, node.outputs)):
         for index, value in enumerate(values):
-            variable: str | None = ""
-            if kind is Kind.SCHEMA and signature is not None:
-                variable = signature.result(index) if side else signature.operand(index)
-            if value is None or not value.name or variable is None:
-                continue
-            type_ = types.of(value)
-            if type(type_) is not ir.TensorType:
-                not_tensors.add(variable)
-            if _is_float(type_):
-                members.setdefault(variable, ([], []))[side].append(index)
-    for variable, (operands, results) in members.items():
-        tensors = variable not in not_tensors
-        yield Group(node, variable, tuple(operands), tuple(results), kind, tensors)
+            if value is not None and value.name:
+                yield side, index, value
+
+
+def _joined(
+    node: ir.Node,
+    signature: Signature,
+    members: _Members,
+    types: ElementTypes,
+) -> list[list[str]]:
+    """Variables of one node, those together that type inference ties to one another.
+
+    RMSNormalization-23 gives its result the variable of the scale and infers its type from the
+    input, so all three must agree whatever the schema's letters say.
+    """
+    attributes = [a for a in node.attributes.values() if not a.is_ref()]
+    operands = [None if value is None else types.of(value) for value in node.inputs]
+
+    def infer(*variables: str) -> list[ir.TypeProtocol | None] | None:
+        probed = {index for variable in variables for index in members[variable][0]}
+        given = [_PROBE if k in probed else type_ for k, type_ in enumerate(operands)]
+        return inferred_results(node, signature, given, attributes)
+
+    joined = [[variable] for variable in members]
+    for one, other in itertools.permutations(members, 2):
+        alone = infer(one)
+        if alone is None:
+            tied = infer(one, other) is not None
+        else:
+            tied = any(alone[index] == _PROBE for index in members[other][1])
+        if tied:
+            _join(joined, one, other)
+    return joined
+
+
+def _join(joined: list[list[str]], one: str, other: str) -> None:
+    left = next(variables for variables in joined if one in variables)
+    right = next(variables for variables in joined if other in variables)
+    if left is not right:
+        left.extend(right)
+        joined.remove(right)
 
 
 def _kind(node: ir.Node, types: ElementTypes) -> Kind:

@@ -11,6 +11,7 @@ from onnxcast import formats
 from onnxcast.diagnostics import Code, Diagnostic
 from onnxcast.formats import Format
 from onnxcast.graph.edit import Casts, constant_of, move_output, retype
+from onnxcast.graph.opsets import import_onnx
 from onnxcast.planning.plan import Plan
 
 __all__ = ["carry_out"]
@@ -22,6 +23,7 @@ def carry_out(model: ir.Model, plan: Plan) -> list[Diagnostic]:
     """Change `model` so that `plan` holds; return a finding per Cast added."""
     placer = _Placer(model)
     for group, format_ in plan.narrow():
+        import_onnx(model, _dtype(format_))
         for value in group.result_values():
             placer.narrow(value, format_)
     for group, format_ in plan.narrow():
@@ -40,6 +42,11 @@ def carry_out(model: ir.Model, plan: Plan) -> list[Diagnostic]:
     ]
 
 
+def _dtype(format_: Format) -> ir.DataType:
+    assert format_.dtype is not None, "a format without an element type has no Cast"
+    return format_.dtype
+
+
 class _Placer:
     def __init__(self, model: ir.Model) -> None:
         self.casts = Casts(model)
@@ -50,14 +57,12 @@ class _Placer:
 
     def narrow(self, value: ir.Value, format_: Format) -> None:
         """Note that `value`, a result, is produced in `format_` now."""
-        assert format_.dtype is not None
-        self._narrow[value] = format_.dtype
+        self._narrow[value] = _dtype(format_)
 
     def read_narrow(self, node: ir.Node, index: int, format_: Format) -> None:
         """Let operand `index` of `node` be read in `format_`."""
-        value, dtype = node.inputs[index], format_.dtype
+        value, dtype = node.inputs[index], _dtype(format_)
         assert value is not None
-        assert dtype is not None
         self._satisfied.add((node, index))
         if self._narrow.get(value, _FLOAT) == dtype:
             return

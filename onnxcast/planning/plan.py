@@ -10,13 +10,13 @@ import onnx_ir as ir
 from onnxcast.errors import InputError
 from onnxcast.formats import FLOAT32, Format
 from onnxcast.graph.edit import cast_target
-from onnxcast.graph.function_ops import FunctionBodies
 from onnxcast.graph.types import ElementTypes
 from onnxcast.graph.walk import label, main_graphs, op_name
 from onnxcast.planning.carriers import narrow_carriers
 from onnxcast.planning.cones import Pins, integer_pins, statistics_pins
 from onnxcast.planning.constants import constant_pins
 from onnxcast.planning.groups import Group, Kind, find_groups
+from onnxcast.planning.legality import Legality
 from onnxcast.planning.reasons import Reason
 from onnxcast.policy import Meaning, Policy, Scope, has_meaning
 from onnxcast.targets import Target
@@ -110,7 +110,9 @@ class _Planner:
         self._target = target
         self._types = types
         self._narrow = policy.format
-        self._bodies = FunctionBodies()
+        if policy.scope is Scope.MATMULT:
+            self._narrow = target.matmul_operand_type(FLOAT32, policy.format)
+        self._legality = Legality(types)
         self._nodes = [node for graph in main_graphs(model) for node in graph]
         self._pins: Pins = {}
 
@@ -156,8 +158,8 @@ class _Planner:
         return (
             self._why_fixed(group)
             or self._why_kept(group.node)
+            or self._legality.why_not(group, self._narrow)
             or self._why_meant(group)
-            or self._why_illegal(group)
         )
 
     def _why_kept(self, node: ir.Node) -> tuple[Reason, str] | None:
@@ -196,25 +198,6 @@ class _Planner:
             return Reason.USER_CAST, ""
         return None if group.operands else (Reason.TYPED_BY_ATTRIBUTE, "")
 
-    def _why_illegal(self, group: Group) -> tuple[Reason, str] | None:
-        """Why schema or function body refuse the narrow format; None if they take it."""
-        node, narrow = group.node, ir.TensorType(_dtype(self._narrow))
-        schemas = self._types.schemas
-        signature, version = schemas.signature(node), schemas.version(node)
-        assert signature is not None
-        assert version is not None
-        if not signature.allows(group.variable, narrow):
-            return Reason.SCHEMA, f"{node.op_type}-{signature.schema.since_version}"
-        before = [None if v is None else self._types.of(v) for v in node.inputs]
-        after: list[ir.TypeProtocol | None] = list(before)
-        for index in group.operands:
-            after[index] = narrow
-        if self._bodies.accept(node, signature, version, before) and not self._bodies.accept(
-            node, signature, version, after
-        ):
-            return Reason.FUNCTION_BODY, f"{node.op_type}-{signature.schema.since_version}"
-        return None
-
     def _narrowed(self, group: Group) -> Decision:
         if not has_meaning(group.node, Meaning.MATMUL):
             return Decision(self._narrow, Reason.REQUESTED)
@@ -229,11 +212,6 @@ class _Planner:
         if pair != (self._narrow, self._narrow):
             return Decision(FLOAT32, Reason.TARGET_OPERANDS, " and ".join(f.name for f in pair))
         return Decision(self._narrow, Reason.MATMUL_OPERANDS, self._target.name)
-
-
-def _dtype(format_: Format) -> ir.DataType:
-    assert format_.dtype is not None
-    return format_.dtype
 
 
 def _is_carrier(node: ir.Node) -> bool:

@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from onnxcast.formats import Format
+from onnxcast.formats import FLOAT32, Format, join
 
 __all__ = ["Target"]
 
@@ -28,8 +28,6 @@ class Target:
         return wanted if format_.bits > wanted.bits else format_
 
     def matmul_operand_pair(self, first: Format, second: Format) -> tuple[Format, Format]:
-        """Make the types of both operands legal together."""
-        if first == second:
-            return first, second
-        wider = max(first, second, key=lambda format_: format_.bits)
-        return wider, wider
+        """Make the types of both operands legal together, by the least that contains both."""
+        common = join(first, second) or FLOAT32
+        return common, common

@@ -46,6 +46,7 @@ def cast(values: Array, target: Format, saturates: bool) -> Array:
     return wide.astype(target.dtype.numpy())
 
 
+@np.errstate(invalid="ignore")
 def same(a: Array, b: Array) -> bool:
     if a.dtype.kind in "iub":
         return np.array_equal(a, b)

@@ -1,0 +1,138 @@
+"""``onnxcast inspect``: what is in a model, and what a conversion would decide."""
+
+__all__ = ["inspect"]
+
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from .console import print_json, results
+from .options import MODEL, as_json, choice_of_format
+from .tables import new_table, print_groups, size
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+    from onnxcast.planning import Plan
+
+
+@click.command(short_help="Show what is in a model, and what would be narrowed.")
+@click.argument("model", type=MODEL)
+@choice_of_format
+@as_json
+def inspect(
+    model: Path,
+    fp32_cast: str | None,
+    scope: str | None,
+    dtype: str | None,
+    target: str | None,
+    keep_ops: tuple[str, ...],
+    keep_nodes: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """Show what is in a model; with a token or a scope, also what would be narrowed and why.
+
+    \b
+    Examples:
+      onnxcast inspect model.onnx
+      onnxcast inspect model.onnx --fp32-cast all-fp16
+      onnxcast inspect model.onnx --scope matmult --dtype bf16 --json
+    """
+    import onnxcast
+    from onnxcast.files import read_model
+
+    read = read_model(model).model
+    plan = None
+    if any((fp32_cast, scope, dtype, target, keep_ops, keep_nodes)):
+        plan = onnxcast.plan(
+            model,
+            fp32_cast=fp32_cast,
+            scope=scope,
+            dtype=dtype,
+            target=target,
+            keep_ops=keep_ops,
+            keep_nodes=keep_nodes,
+        )
+    facts = _facts(read)
+    if as_json:
+        print_json(facts if plan is None else {**facts, "groups": plan.rows()})
+    else:
+        _print(facts, plan)
+
+
+def _facts(model: "ir.Model") -> dict[str, Any]:
+    from onnxcast.files import tensor_slots
+    from onnxcast.formats import of
+    from onnxcast.graph.walk import model_graphs, op_name
+    from onnxcast.report import measure
+
+    nodes: Counter[str] = Counter()
+    for graph in model_graphs(model):
+        nodes.update(map(op_name, graph))
+    tensors: Counter[str] = Counter()
+    for slot in tensor_slots(model):
+        format_ = of(slot.tensor.dtype)
+        tensors[format_.name] += slot.tensor.nbytes if format_.bits else 0
+    measured = measure(model)
+    return {
+        "ir_version": model.ir_version,
+        "opsets": {domain or "ai.onnx": version for domain, version in model.opset_imports.items()},
+        "producer": f"{model.producer_name or ''} {model.producer_version or ''}".strip(),
+        "nodes": measured.nodes,
+        "casts": measured.casts,
+        "functions": len(model.functions),
+        "inputs": list(map(_interface, model.graph.inputs)),
+        "outputs": list(map(_interface, model.graph.outputs)),
+        "tensor_bytes": dict(tensors.most_common()),
+        "op_types": dict(sorted(nodes.items(), key=lambda item: (-item[1], item[0]))),
+    }
+
+
+def _interface(value: "ir.Value") -> dict[str, str]:
+    shape = "" if value.shape is None else str(value.shape)
+    return {"name": value.name or "", "type": _type_name(value), "shape": shape}
+
+
+def _type_name(value: "ir.Value") -> str:
+    import onnx_ir as ir
+
+    from onnxcast.formats import of
+
+    if isinstance(value.type, ir.TensorType):
+        return of(value.type.dtype).name
+    return "unknown" if value.type is None else repr(value.type)
+
+
+def _print(facts: dict[str, Any], plan: "Plan | None") -> None:
+    console = results()
+    opsets = ", ".join(f"{domain} {version}" for domain, version in facts["opsets"].items())
+    heads = new_table("", "")
+    heads.show_header = False
+    heads.add_row("opsets", opsets)
+    heads.add_row("IR version", str(facts["ir_version"]))
+    heads.add_row("producer", facts["producer"] or "-")
+    heads.add_row("nodes", f"{facts['nodes']}, {facts['casts']} of them Casts")
+    if facts["functions"]:
+        heads.add_row("functions", str(facts["functions"]))
+    console.print(heads)
+    console.print()
+    values = new_table("", "name", "type", "shape")
+    for kind in ("inputs", "outputs"):
+        for value in facts[kind]:
+            values.add_row(kind.removesuffix("s"), value["name"], value["type"], value["shape"])
+    console.print(values)
+    console.print()
+    tensors = new_table("tensors of", ">bytes")
+    for name, count in facts["tensor_bytes"].items():
+        tensors.add_row(name, size(count))
+    console.print(tensors)
+    console.print()
+    ops = new_table("op", ">nodes")
+    for name, count in facts["op_types"].items():
+        ops.add_row(name, str(count))
+    console.print(ops)
+    if plan is not None:
+        console.print()
+        print_groups(console, plan)

@@ -1,0 +1,177 @@
+"""``onnxcast optimize``: convert, prove, write."""
+
+__all__ = ["optimize"]
+
+import time
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+from rich.progress import DownloadColumn
+
+from onnxcast.errors import InputError, RefusedError
+
+from .console import bar, print_json, say, spinner, warn
+from .options import MODEL, as_json, choice_of_format, samples, shapes, tolerance
+
+if TYPE_CHECKING:
+    from onnxcast import Result
+
+
+@click.command(short_help="Convert a model, prove it and write it.")
+@click.argument("model", type=MODEL)
+@click.option(
+    "-o",
+    "--output",
+    type=MODEL,
+    metavar="OUT",
+    help="The .onnx to write [default: MODEL.<format>.onnx beside the input].",
+)
+@choice_of_format
+@click.option(
+    "--opset",
+    default="auto",
+    metavar="auto|keep|N",
+    show_default=True,
+    help="Raise the opset as far as needed, keep it or refuse, or raise it to N.",
+)
+@samples
+@tolerance
+@click.option("--no-verify", is_flag=True, help="Do not prove the result.")
+@click.option("--force", is_flag=True, help="Let the output be the input itself.")
+@click.option("--report", type=MODEL, metavar="FILE.json", help="Also write the report here.")
+@as_json
+def optimize(
+    model: Path,
+    output: Path | None,
+    fp32_cast: str | None,
+    scope: str | None,
+    dtype: str | None,
+    target: str | None,
+    keep_ops: tuple[str, ...],
+    keep_nodes: tuple[str, ...],
+    opset: str,
+    inputs: str | None,
+    input_shapes: tuple[str, ...],
+    tolerance: float | None,
+    no_verify: bool,
+    force: bool,
+    report: Path | None,
+    as_json: bool,
+) -> None:
+    """Convert a float32 model to mixed precision and prove that its outputs still match.
+
+    The proof runs the source, the result, and a float32 twin of the result that rounds wherever the
+    device would. If it fails, nothing is written.
+
+    \b
+    Examples:
+      onnxcast optimize model.onnx
+      onnxcast optimize model.onnx --fp32-cast all-fp16 --inputs samples.npz -o fast.onnx
+      onnxcast optimize model.onnx --scope matmult --dtype bf16 --keep-op Softmax
+      onnxcast optimize model.onnx --keep-node '/head/*' --json
+    """
+    start = time.perf_counter()
+    if no_verify and (inputs or input_shapes or tolerance is not None):
+        raise InputError(
+            "--no-verify together with --inputs, --input-shape or --tolerance: these are for the "
+            "proof; drop one or the other"
+        )
+    chosen_shapes = shapes(input_shapes)
+    import onnxcast
+    from onnxcast.targets import get_target
+
+    policy = onnxcast.make_policy(
+        fp32_cast=fp32_cast,
+        scope=scope,
+        dtype=dtype,
+        preferred=get_target(target).preferred,
+    )
+    output = _checked_output(model, output, policy.format.name if policy.format else "none", force)
+    _check_report(report, (model, output))
+    with spinner() as step:
+        result = onnxcast.optimize(
+            model,
+            fp32_cast=fp32_cast,
+            scope=scope,
+            dtype=dtype,
+            target=target,
+            keep_ops=keep_ops,
+            keep_nodes=keep_nodes,
+            inputs=inputs,
+            input_shapes=chosen_shapes,
+            tolerance=tolerance,
+            verify=not no_verify,
+            opset=opset,
+            progress=step,
+        )
+    files = _write(result, output, report, force=force)
+    _warn(result, made_up=inputs is None)
+    if as_json:
+        print_json(result.report.to_dict())
+        say(f"wrote {', '.join(map(str, files))}")
+    else:
+        from .summary import print_summary
+
+        print_summary(result.report, files, time.perf_counter() - start)
+
+
+def _checked_output(model: Path, output: Path | None, format_name: str, force: bool) -> Path:
+    from onnxcast.files import check_output, default_output
+
+    output = output or default_output(model, format_name)
+    if model.exists():  # else that is the fault to tell
+        check_output(output, model, force=force)
+    return output
+
+
+def _check_report(report: Path | None, taken: tuple[Path, Path]) -> None:
+    if report is None:
+        return
+    if report.is_dir() or not report.parent.is_dir():
+        raise InputError(f"report {report}: a file in an existing folder is wanted; name one")
+    if report.resolve() in [path.resolve() for path in taken]:
+        raise InputError(f"report {report}: is a model of this run; name another file")
+
+
+def _write(result: "Result", output: Path, report: Path | None, *, force: bool) -> list[Path]:
+    """Write the model and the report, both or neither; return the files."""
+    from onnxcast.files.atomic import open_beside, settle
+
+    try:
+        with ExitStack() as undo, bar(DownloadColumn()) as show:
+            file = open_beside(report, undo) if report else None
+            if file:
+                file.write(result.report.to_json().encode())
+            files = result.save(
+                output,
+                force=force,
+                progress=lambda done, total: show(done, total, f"write {output.name}"),
+            )
+            if file and report:
+                settle(file, report)
+                files.append(report)
+            undo.pop_all()
+    except OSError as error:
+        raise RefusedError(
+            f"report {report}: cannot be written ({error.strerror}); name another file"
+        ) from None
+    return files
+
+
+def _warn(result: "Result", *, made_up: bool) -> None:
+    proof = result.report.proof
+    if proof is None:
+        warn("the result is not verified: leave out --no-verify to prove it")
+        return
+    if made_up:
+        warn(
+            f"verified on no more than {result.report.inputs}: real data may hold what it lacks; "
+            "give samples by --inputs"
+        )
+    if proof.default_level.startswith(("crashed", "failed")):
+        warn(
+            "loading the result at onnxruntime's default optimisation level "
+            f"{proof.default_level}: load it at ORT_ENABLE_EXTENDED"
+        )

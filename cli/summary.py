@@ -1,0 +1,78 @@
+"""What a conversion did, as tables for people."""
+
+__all__ = ["print_summary"]
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.table import Table
+
+from .console import results
+from .tables import new_table, print_groups, print_proof, size
+
+if TYPE_CHECKING:
+    from onnxcast.diagnostics import Diagnostic
+    from onnxcast.report import Report
+
+_OUTPUTS_SHOWN = 10
+
+_CHANGES = {
+    "CAST_ADDED": "Casts added",
+    "CAST_FOLDED": "Casts folded",
+    "CAST_IDENTITY_DROPPED": "Casts to the same type dropped",
+    "INITIALIZER_SHRUNK": "constants stored narrow",
+    "INITIALIZER_KEPT": "constants left wide",
+}
+
+
+def print_summary(report: "Report", files: Sequence[Path], seconds: float) -> None:
+    """Print decisions, changes, sizes, proof and files.
+
+    Args:
+        report: The record of the run.
+        files: What was written.
+        seconds: Wall-clock seconds of the whole run.
+    """
+    console = results()
+    before, after = report.opset
+    opset = f"opset {after}" if before == after else f"opset raised from {before} to {after}"
+    console.print(f"{report.token} for target {report.target}, {opset}", style="bold")
+    console.print()
+    if report.plan is not None:
+        print_groups(console, report.plan)
+        console.print()
+    console.print(_sizes(report))
+    console.print()
+    console.print(_changes(report.findings))
+    console.print()
+    if report.proof is None:
+        console.print("not verified", style="yellow")
+    else:
+        console.print(f"verified on {report.inputs}", style="bold")
+        print_proof(console, report.proof, limit=_OUTPUTS_SHOWN)
+    console.print()
+    written = ", ".join(f"{path} ({size(path.stat().st_size)})" for path in files)
+    console.print(f"{written} in {seconds:.1f} s", style="bold green", soft_wrap=True)
+
+
+def _sizes(report: "Report") -> Table:
+    before, after = report.before, report.after
+    table = new_table("", ">before", ">after", ">change")
+    for title, was, now in (
+        ("nodes", before.nodes, after.nodes),
+        ("Casts", before.casts, after.casts),
+    ):
+        table.add_row(title, str(was), str(now), f"{now - was:+d}")
+    stored, left = before.tensor_bytes, after.tensor_bytes
+    table.add_row(
+        "tensors", size(stored), size(left), f"{(left - stored) / stored:+.1%}" if stored else ""
+    )
+    return table
+
+
+def _changes(findings: Sequence["Diagnostic"]) -> str:
+    counts = Counter(finding.code.name for finding in findings)
+    told = [f"{counts[name]} {text}" for name, text in _CHANGES.items() if counts[name]]
+    return ", ".join(told) or "nothing to change"

@@ -1,0 +1,63 @@
+"""``onnxcast verify``: compare any two models."""
+
+__all__ = ["verify"]
+
+from pathlib import Path
+
+import click
+
+from .console import fail, print_json, results, spinner, warn
+from .options import MODEL, as_json, samples, shapes, tolerance
+from .tables import print_proof
+
+_DOES_NOT_MATCH = 1
+
+
+@click.command(short_help="Compare any two models.")
+@click.argument("before", type=MODEL)
+@click.argument("after", type=MODEL)
+@samples
+@tolerance
+@as_json
+def verify(
+    before: Path,
+    after: Path,
+    inputs: str | None,
+    input_shapes: tuple[str, ...],
+    tolerance: float | None,
+    as_json: bool,
+) -> int:
+    """Prove that the outputs of the model AFTER match those of the model BEFORE.
+
+    AFTER may come from any converter: what is narrow in it is rounded as the device would, which
+    onnxruntime alone does not do on a CPU. The exit code is 0 if everything matches, else 1.
+
+    \b
+    Examples:
+      onnxcast verify model.onnx model.float16.onnx
+      onnxcast verify model.onnx model.float16.onnx --inputs samples/ --tolerance 5e-3
+    """
+    chosen_shapes = shapes(input_shapes)
+    import onnxcast
+    from onnxcast.api import failure_text
+    from onnxcast.report import proof_dict
+
+    with spinner() as step:
+        proof = onnxcast.verify(
+            before,
+            after,
+            inputs=inputs,
+            input_shapes=chosen_shapes,
+            tolerance=tolerance,
+            progress=step,
+        )
+    if inputs is None:
+        warn("compared on no more than 1 made-up sample; give samples by --inputs")
+    if as_json:
+        print_json(proof_dict(proof))
+    else:
+        print_proof(results(), proof)
+    if proof.ok:
+        return 0
+    fail(failure_text(proof))
+    return _DOES_NOT_MATCH

@@ -1,0 +1,75 @@
+"""Whether an op may run in a format, as its schema, its type inference and its body say."""
+
+import onnx_ir as ir
+
+from onnxcast.formats import Format
+from onnxcast.graph.function_ops import FunctionBodies
+from onnxcast.graph.schemas import Signature
+from onnxcast.graph.types import ElementTypes, inferred_results
+from onnxcast.planning.groups import Group
+from onnxcast.planning.reasons import Reason
+
+__all__ = ["Legality"]
+
+_Types = list[ir.TypeProtocol | None]
+
+
+class Legality:
+    """Answers for the groups of one model at its opsets."""
+
+    def __init__(self, types: ElementTypes) -> None:
+        self._types = types
+        self._bodies = FunctionBodies()
+
+    def why_not(self, group: Group, format_: Format) -> tuple[Reason, str] | None:
+        """What refuses `format_` for `group`, a group of kind SCHEMA; None if nothing does."""
+        assert format_.dtype is not None
+        node, type_ = group.node, ir.TensorType(format_.dtype)
+        schemas = self._types.schemas
+        signature, version = schemas.signature(node), schemas.version(node)
+        assert signature is not None
+        assert version is not None
+        op = f"{node.op_type}-{signature.schema.since_version}"
+        if not all(signature.allows(variable, type_) for variable in group.variables):
+            return Reason.SCHEMA, op
+        before: _Types = [None if v is None else self._types.of(v) for v in node.inputs]
+        after: _Types = list(before)
+        for index in group.operands:
+            after[index] = type_
+        if not self._infers(group, signature, after, type_):
+            return Reason.SCHEMA, f"{op} ties {group.variable} to another type"
+        if self._bodies.accept(node, signature, version, before) and not self._bodies.accept(
+            node, signature, version, after
+        ):
+            return Reason.FUNCTION_BODY, op
+        return None
+
+    def _infers(
+        self, group: Group, signature: Signature, operands: _Types, type_: ir.TypeProtocol
+    ) -> bool:
+        """Whether type inference accepts the operands and gives only `group`'s results the type.
+
+        An attribute's tensor may have to share the type (TreeEnsemble), which inference alone
+        knows.
+        """
+        node = group.node
+        attributes = [a for a in node.attributes.values() if not a.is_ref()]
+        if not any(a.type == ir.AttributeType.TENSOR for a in attributes) and not _has_others(
+            group, operands
+        ):
+            return True
+        found = inferred_results(node, signature, operands, attributes)
+        if found is None:
+            before = [None if v is None else self._types.of(v) for v in node.inputs]
+            return inferred_results(node, signature, before, attributes) is None
+        for index, inferred in enumerate(found):
+            planned = type_ if index in group.results else self._types.of(node.outputs[index])
+            if inferred is not None and planned is not None and inferred != planned:
+                return False
+        return True
+
+
+def _has_others(group: Group, operands: _Types) -> bool:
+    """Whether the node has float operands or results outside `group`."""
+    wide = any(type_ is not None and type_.dtype == ir.DataType.FLOAT for type_ in operands)
+    return wide or len(group.results) < len(group.node.outputs)

@@ -1,0 +1,34 @@
+import json
+from pathlib import Path
+
+from tests.cli.conftest import Command
+
+
+def test_shows_what_is_in_a_model(command: Command, perceptron: Path) -> None:
+    ran = command("inspect", perceptron)
+    assert ran.code == 0
+    assert not ran.err
+    for shown in ("ai.onnx 17", "3, 0 of them Casts", "[n,8]", "float32     144 bytes", "MatMul"):
+        assert shown in ran.out
+    assert "type groups" not in ran.out
+
+
+def test_json_holds_the_same(command: Command, perceptron: Path) -> None:
+    facts = json.loads(command("inspect", perceptron, "--json").out)
+    assert facts["opsets"] == {"ai.onnx": 17}
+    assert facts["ir_version"] == 8
+    assert facts["inputs"] == [{"name": "x", "type": "float32", "shape": "[n,8]"}]
+    assert facts["outputs"] == [{"name": "y", "type": "float32", "shape": "[n,4]"}]
+    assert facts["tensor_bytes"] == {"float32": 144}
+    assert facts["op_types"] == {"Add": 1, "MatMul": 1, "Relu": 1}
+    assert "groups" not in facts
+
+
+def test_a_token_adds_the_plan(command: Command, perceptron: Path) -> None:
+    options = ["--fp32-cast", "matmult-fp16"]
+    ran = command("inspect", perceptron, *options)
+    assert "outside the scope asked for" in ran.out
+    groups = json.loads(command("inspect", perceptron, *options, "--json").out)["groups"]
+    formats = {group["op"]: (group["format"], group["reason"]) for group in groups}
+    assert formats["MatMul"] == ("float16", "MATMUL_OPERANDS")
+    assert formats["Add"] == ("float32", "SCOPE")

@@ -1,0 +1,187 @@
+import dataclasses
+import io
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import onnx
+import pytest
+
+import onnxcast
+from onnxcast.policy import TOKENS
+from onnxcast_cli import main
+from tests.cli.conftest import Command
+
+
+def weight_type(path: Path) -> int:
+    types = {each.name: each.data_type for each in onnx.load(path).graph.initializer}
+    return int(types["w"])
+
+
+def test_writes_beside_the_input_and_shows_what_was_done(
+    command: Command, perceptron: Path, samples: Path
+) -> None:
+    ran = command("optimize", perceptron, "--fp32-cast", "all-fp16", "--inputs", samples)
+    output = perceptron.with_name("perceptron.float16.onnx")
+    assert ran.code == 0
+    assert weight_type(output) == onnx.TensorProto.FLOAT16
+    for shown in (
+        "all-fp16 for target generic, opset 17",
+        "narrowed as asked",
+        "constants stored narrow",
+        "-50.0%",
+        "rounded as on the device",
+        "default level",
+        "1.00e-02  ok",
+        str(output),
+    ):
+        assert shown in ran.out
+    assert not ran.err
+
+
+@pytest.mark.parametrize(
+    ("options", "name"),
+    [
+        (["--fp32-cast", "all"], "perceptron.bfloat16.onnx"),
+        (["--fp32-cast", "none"], "perceptron.none.onnx"),
+        (["--scope", "matmult", "--dtype", "fp16"], "perceptron.float16.onnx"),
+        ([], "perceptron.float16.onnx"),
+    ],
+)
+def test_the_default_output_bears_the_format(
+    command: Command, perceptron: Path, samples: Path, options: list[str], name: str
+) -> None:
+    assert command("optimize", perceptron, "--inputs", samples, *options).code == 0
+    assert perceptron.with_name(name).exists()
+
+
+def test_json_is_the_report_and_nothing_else(
+    command: Command, perceptron: Path, samples: Path, tmp_path: Path
+) -> None:
+    report = tmp_path / "report.json"
+    ran = command("optimize", perceptron, "--inputs", samples, "--json", "--report", report)
+    assert ran.code == 0
+    assert json.loads(ran.out) == json.loads(report.read_text())
+    assert json.loads(ran.out)["verification"]["ok"] is True
+    assert ran.err.startswith("wrote ")
+
+
+def test_a_scope_and_a_dtype_give_the_same_bytes_as_their_token(
+    command: Command, perceptron: Path, samples: Path, tmp_path: Path
+) -> None:
+    by_token, by_words = tmp_path / "a.onnx", tmp_path / "b.onnx"
+    shared = ["optimize", perceptron, "--inputs", samples]
+    command(*shared, "--fp32-cast", "matmult-fp16", "-o", by_token)
+    command(*shared, "--scope", "matmult", "--dtype", "fp16", "-o", by_words)
+    assert by_token.read_bytes() == by_words.read_bytes()
+
+
+def test_kept_ops_and_nodes_stay_wide(command: Command, perceptron: Path, samples: Path) -> None:
+    kept = ["--keep-op", "Add", "--keep-node", "lim*"]
+    ran = command("optimize", perceptron, "--inputs", samples, *kept, "--json")
+    formats = {group["node"]: group["format"] for group in json.loads(ran.out)["groups"]}
+    assert formats == {"product": "float16", "sum": "float32", "limit": "float32"}
+
+
+def test_a_made_up_sample_is_admitted(command: Command, perceptron: Path) -> None:
+    ran = command("optimize", perceptron, "--input-shape", "x:3,8")
+    assert ran.code == 0
+    assert "warning: verified on no more than 1 made-up sample" in ran.err
+
+
+def test_no_verify_is_admitted(command: Command, perceptron: Path) -> None:
+    ran = command("optimize", perceptron, "--no-verify")
+    assert ran.code == 0
+    assert "not verified" in ran.out
+    assert "warning: the result is not verified" in ran.err
+
+
+def test_a_crash_of_onnxruntime_is_warned_of(
+    command: Command, perceptron: Path, samples: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    optimize = onnxcast.optimize
+
+    def crashing(*args: Any, **options: Any) -> onnxcast.Result:
+        result = optimize(*args, **options)
+        assert result.report.proof is not None
+        proof = dataclasses.replace(result.report.proof, default_level="crashed (SIGSEGV)")
+        report = dataclasses.replace(result.report, proof=proof)
+        return dataclasses.replace(result, report=report)
+
+    monkeypatch.setattr(onnxcast, "optimize", crashing)
+    ran = command("optimize", perceptron, "--inputs", samples)
+    assert ran.code == 0
+    assert "warning: loading the result at onnxruntime's default" in ran.err
+    assert "SIGSEGV" in ran.err
+
+
+def test_force_replaces_the_input(command: Command, perceptron: Path, samples: Path) -> None:
+    ran = command("optimize", perceptron, "--inputs", samples, "-o", perceptron, "--force")
+    assert ran.code == 0
+    assert weight_type(perceptron) == onnx.TensorProto.FLOAT16
+
+
+def test_steps_are_shown_on_a_terminal_only(
+    perceptron: Path, samples: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setenv("TERM", "xterm")
+    assert main(["optimize", str(perceptron), "--inputs", str(samples)]) == 0
+    assert "run the twin" in terminal.getvalue()
+
+
+def test_a_failed_proof_names_output_and_node_and_writes_nothing(
+    command: Command, overflow: Path, overflow_samples: Path, tmp_path: Path
+) -> None:
+    before = sorted(tmp_path.iterdir())
+    ran = command(
+        "optimize",
+        overflow,
+        *("--fp32-cast", "all-fp16", "--inputs", overflow_samples),
+        *("--report", tmp_path / "report.json"),
+    )
+    assert ran.code == 1
+    assert not ran.out
+    assert ran.err.count("\n") == 1
+    assert "output 'y' does not match" in ran.err
+    assert "first diverging node: product" in ran.err
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_a_model_that_must_keep_its_opset_is_refused(
+    command: Command, perceptron: Path, tmp_path: Path
+) -> None:
+    model = onnx.load(perceptron)
+    model.opset_import[0].version = 12
+    old = tmp_path / "old.onnx"
+    onnx.save(model, old)
+    ran = command("optimize", old, "--fp32-cast", "all", "--opset", "keep")
+    assert ran.code == 1
+    assert "needs opset 13, the model is at 12" in ran.err
+    assert not old.with_name("old.bfloat16.onnx").exists()
+
+
+def test_neither_model_nor_report_is_written_if_one_cannot_be(
+    command: Command, perceptron: Path, samples: Path, tmp_path: Path, monkeypatch: Any
+) -> None:
+    def full(*_args: object, **_options: object) -> list[Path]:
+        raise onnxcast.RefusedError("disk full")
+
+    monkeypatch.setattr("onnxcast.api.Result.save", full)
+    before = sorted(tmp_path.iterdir())
+    report = tmp_path / "report.json"
+    ran = command("optimize", perceptron, "--inputs", samples, "--report", report)
+    assert ran.code == 1
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_help_lists_every_token(command: Command) -> None:
+    text = " ".join(command("optimize", "--help").out.replace("-\n", "-").split())
+    for token in TOKENS:
+        assert token in text.replace("- ", "-")

@@ -1,0 +1,162 @@
+from collections.abc import Callable, Iterable
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+import onnx_ir.passes.common as common_passes
+import onnxscript.optimizer
+import pytest
+
+from onnxcast.pipeline import build_pipeline
+from onnxcast.policy import Policy, make_policy
+from onnxcast.targets import GENERIC
+from tests import golden
+
+NARROWING = ["all-fp16", "all-bf16", "matmult-fp16", "matmult-bf16"]
+TOKENS = [*NARROWING, "none"]
+
+TEXT = """
+<ir_version: 10, opset_import: ["" : 21, "local" : 1]>
+agraph (float[N,4] x, bool flag, int64[2] ids) => (float[N,4] y, float[N,4] z, float[2,4] picked)
+   <float[4,4] w = {1, -2, 0.5, 0.1, 0, 1, 2, 3, -1, 0.25, 1, 0.7, 2, 1, 0.3, -0.6},
+    float[4] bias = {0.1, 0.2, 0.3, 0.4}, float[4,4] tall = {1, 100000, 1, 1, 1, 1, 1, 1,
+    1, 1, 1, 1, 1, 1, 1, 1}, float[3,4] table = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}>
+{
+   half = Constant <value_float = 0.5> ()
+   mm = MatMul (x, w)
+   shifted = Add (mm, bias)
+   scaled = Mul (shifted, half)
+   wide = Cast <to = 11> (scaled)
+   like = CastLike (wide, x)
+   y = If (flag) <
+      then_branch = then () => (float[N,4] t) {
+         t = MatMul (like, tall)
+      },
+      else_branch = other () => (float[N,4] e) <float[4,4] u = {1, 0, 0, 0, 0, 1, 0, 0,
+         0, 0, 1, 0, 0, 0, 0, 1}> {
+         half_u = Cast <to = 10> (u)
+         same_u = Cast <to = 1> (half_u)
+         e = MatMul (like, same_u)
+      }
+   >
+   axes = Constant <value_ints = [1]> ()
+   mean = ReduceMean (like, axes)
+   centred = Sub (like, mean)
+   called = local.act (centred)
+   z = Softmax (called)
+   picked = Gather (table, ids)
+   dead = Relu (scaled)
+}
+<domain: "local", opset_import: ["" : 21]>
+act (a) => (b) {
+   c = Cast <to = 1> (a)
+   d = Cast <to = 11> (c)
+   e = Cast <to = 1> (d)
+   b = Relu (e)
+}
+"""
+
+FEEDS = {
+    "x": np.linspace(-2, 2, 12, dtype=np.float32).reshape(3, 4),
+    "flag": np.array(False),
+    "ids": np.array([2, 0]),
+}
+
+
+def proto() -> onnx.ModelProto:
+    return onnx.parser.parse_model(TEXT)
+
+
+def policy_of(token: str, keep_ops: Iterable[str] = ()) -> Policy:
+    return make_policy(fp32_cast=token, keep_ops=keep_ops)
+
+
+def piped(model: ir.Model, policy: Policy) -> ir.passes.PassResult:
+    return ir.passes.Sequential(*build_pipeline(policy, GENERIC))(model)
+
+
+def bytes_of(model: ir.Model) -> bytes:
+    found: bytes = ir.to_proto(model).SerializeToString(deterministic=True)
+    return found
+
+
+def error(model: onnx.ModelProto) -> float:
+    """Largest difference of an output, relative to its largest magnitude."""
+    before, after = golden.run(proto(), FEEDS), golden.run(model, FEEDS)
+    return max(
+        float(np.abs(a - b).max() / np.abs(a).max()) for a, b in zip(before, after, strict=True)
+    )
+
+
+@pytest.mark.parametrize("token", TOKENS)
+def test_the_result_is_valid_and_keeps_inputs_and_outputs(token: str) -> None:
+    model = ir.from_proto(proto())
+    assert piped(model, policy_of(token)).modified
+    result, source = ir.to_proto(model), proto()
+    onnx.checker.check_model(result, full_check=True)
+    assert list(result.graph.input) == list(source.graph.input)
+    assert list(result.graph.output) == list(source.graph.output)
+
+
+@pytest.mark.parametrize(("token", "largest"), [("all-fp16", 5e-3), ("matmult-fp16", 5e-3)])
+def test_a_narrow_model_is_near_the_source(token: str, largest: float) -> None:
+    model = ir.from_proto(proto())
+    piped(model, policy_of(token))
+    assert 0 < error(ir.to_proto(model)) < largest
+
+
+@pytest.mark.parametrize("token", TOKENS)
+def test_a_second_run_gives_the_same_bytes(token: str) -> None:
+    model = ir.from_proto(proto())
+    first = bytes_of(piped(model, policy_of(token)).model)
+    again = piped(ir.from_proto(onnx.ModelProto.FromString(first)), policy_of(token))
+    assert bytes_of(again.model) == first
+    assert not again.modified
+
+
+@pytest.mark.parametrize("token", TOKENS)
+def test_the_same_model_gives_the_same_bytes(token: str) -> None:
+    once, twice = (
+        bytes_of(piped(ir.from_proto(proto()), policy_of(token)).model) for _ in range(2)
+    )
+    assert once == twice
+
+
+@pytest.mark.parametrize("token", NARROWING)
+def test_with_every_op_kept_the_outputs_are_the_same_bits(token: str) -> None:
+    model = ir.from_proto(proto())
+    piped(model, policy_of(token, keep_ops={"*"}))
+    assert error(ir.to_proto(model)) == 0.0
+
+
+class OnnxscriptPass(ir.passes.InPlacePass):
+    """onnxscript's optimizer: folds constants, rewrites, inlines, drops what is dead."""
+
+    def call(self, model: ir.Model) -> ir.passes.PassResult:
+        onnxscript.optimizer.optimize_ir(model)
+        return ir.passes.PassResult(model, True)
+
+
+@pytest.mark.parametrize("token", TOKENS)
+@pytest.mark.parametrize(
+    "neighbours",
+    [
+        lambda: [OnnxscriptPass()],
+        lambda: [common_passes.InlinePass(), common_passes.CommonSubexpressionEliminationPass()],
+        lambda: [
+            common_passes.LiftConstantsToInitializersPass(),
+            common_passes.ShapeInferencePass(),
+        ],
+    ],
+    ids=["onnxscript's optimizer", "inline and share", "lift constants and infer shapes"],
+)
+def test_the_passes_run_next_to_those_of_onnx_ir_and_onnxscript(
+    neighbours: Callable[[], list[ir.passes.PassBase]], token: str
+) -> None:
+    model = ir.from_proto(proto())
+    ours = build_pipeline(policy_of(token), GENERIC)
+    sequence = ir.passes.Sequential(*neighbours(), *ours, *neighbours())
+    result = ir.to_proto(sequence(model).model)
+    onnx.checker.check_model(result, full_check=True)
+    if "bf16" not in token:  # onnxruntime's CPU has no bfloat16 kernels
+        assert error(result) < 5e-3
