@@ -80,16 +80,15 @@ def optimize(
         )
     chosen_shapes = shapes(input_shapes)
     import onnxcast
+    from onnxcast.files import default_output
     from onnxcast.targets import get_target
 
+    preferred = get_target(target).preferred
     policy = onnxcast.make_policy(
-        fp32_cast=fp32_cast,
-        scope=scope,
-        dtype=dtype,
-        preferred=get_target(target).preferred,
+        fp32_cast=fp32_cast, scope=scope, dtype=dtype, preferred=preferred
     )
-    output = _checked_output(model, output, policy.format.name if policy.format else "none", force)
-    _check_report(report, (model, output))
+    output = output or default_output(model, policy.format.name if policy.format else "none")
+    _check_outputs(model, output, report, force=force)
     with spinner() as step:
         result = onnxcast.optimize(
             model,
@@ -117,21 +116,16 @@ def optimize(
         print_summary(result.report, files, time.perf_counter() - start)
 
 
-def _checked_output(model: Path, output: Path | None, format_name: str, force: bool) -> Path:
-    from onnxcast.files import check_output, default_output
+def _check_outputs(model: Path, output: Path, report: Path | None, *, force: bool) -> None:
+    from onnxcast.files import check_output
 
-    output = output or default_output(model, format_name)
     if model.exists():  # else that is the fault to tell
         check_output(output, model, force=force)
-    return output
-
-
-def _check_report(report: Path | None, taken: tuple[Path, Path]) -> None:
     if report is None:
         return
     if report.is_dir() or not report.parent.is_dir():
         raise InputError(f"report {report}: a file in an existing folder is wanted; name one")
-    if report.resolve() in [path.resolve() for path in taken]:
+    if report.resolve() in (model.resolve(), output.resolve()):
         raise InputError(f"report {report}: is a model of this run; name another file")
 
 

@@ -25,6 +25,9 @@ __all__ = ["Pins", "integer_pins", "statistics_pins"]
 
 Pins = dict[ir.Node, tuple[Reason, str]]
 
+# For what data movement alone made: the value that was moved.
+_Origins = dict[ir.Value, ir.Value]
+
 _INTEGER_KINDS = (Kind.SIGNED, Kind.UNSIGNED)
 
 
@@ -58,6 +61,7 @@ def integer_pins(nodes: Iterable[ir.Node], types: ElementTypes, narrow: Format) 
     """
     pins: Pins = {}
     cone: set[ir.Value] = set()
+    origins: _Origins = {}
     casts: list[ir.Node] = []
     for node in nodes:
         if _is_integer(cast_target(node)):
@@ -66,8 +70,9 @@ def integer_pins(nodes: Iterable[ir.Node], types: ElementTypes, narrow: Format) 
         if origin or _stays_whole(node, cone, types):
             cone.update(node.outputs)
             if origin or has_meaning(node, Meaning.INTEGERS):
-                pins[node] = (Reason.INTEGER_VALUED, origin or f"from {_origin(node)}")
-        for cause in _phase(node, cone):
+                pins[node] = (Reason.INTEGER_VALUED, origin or f"from {_operands(node)}")
+        _trace(node, origins, cone)
+        for cause in _phase(node, cone, origins):
             pins[cause] = (Reason.INTEGER_VALUED, f"phase of {label(node)}")
     seen: set[ir.Node] = set()
     for node in casts:
@@ -99,44 +104,34 @@ def _stays_whole(node: ir.Node, cone: set[ir.Value], types: ElementTypes) -> boo
     )
 
 
-def _origin(node: ir.Node) -> str:
+def _operands(node: ir.Node) -> str:
     return ", ".join(value.name or "" for value in node.inputs if value is not None)
 
 
-def _phase(node: ir.Node, cone: set[ir.Value]) -> list[ir.Node]:
+def _phase(node: ir.Node, cone: set[ir.Value], origins: _Origins) -> list[ir.Node]:
     """A sine or cosine of the cone and the one multiplication between; else nothing."""
     if not has_meaning(node, Meaning.PERIODIC):
         return []
-    value, product = node.inputs[0], None
-    while value is not None and value not in cone:
-        producer = value.producer()
-        if producer is None:
-            return []
-        if has_meaning(producer, Meaning.CARRIER):
-            value = _moved(producer)
-        elif product is None and (
-            producer.op_type == "Mul" or has_meaning(producer, Meaning.MATMUL)
-        ):
-            product = producer
-            value = next(
-                (v for v in producer.inputs if v is not None and _reaches(v, cone)),
-                None,
-            )
-        else:
-            return []
-    if value is None:
+    origin = _origin(node.inputs[0], origins)
+    if origin in cone:
+        return [node]
+    product = None if origin is None else origin.producer()
+    if product is None or not (product.op_type == "Mul" or has_meaning(product, Meaning.MATMUL)):
         return []
-    return [node] if product is None else [node, product]
+    counted = any(_origin(value, origins) in cone for value in product.inputs)
+    return [node, product] if counted else []
 
 
-def _reaches(value: ir.Value | None, cone: set[ir.Value]) -> bool:
-    """Whether `value` is moved out of the cone by carriers alone."""
-    while value is not None and value not in cone:
-        producer = value.producer()
-        if producer is None or not has_meaning(producer, Meaning.CARRIER):
-            return False
-        value = _moved(producer)
-    return value is not None
+def _trace(node: ir.Node, origins: _Origins, ends: set[ir.Value]) -> None:
+    """Note where the results of a carrier come from; results in `ends` come from nowhere else."""
+    if has_meaning(node, Meaning.CARRIER):
+        origin = _origin(_moved(node), origins)
+        if origin is not None:
+            origins.update((output, origin) for output in node.outputs if output not in ends)
+
+
+def _origin(value: ir.Value | None, origins: _Origins) -> ir.Value | None:
+    return None if value is None else origins.get(value, value)
 
 
 def _moved(carrier: ir.Node) -> ir.Value | None:
@@ -172,6 +167,8 @@ def statistics_pins(nodes: Iterable[ir.Node], types: ElementTypes) -> Pins:
     """
     pins: Pins = {}
     sums: set[ir.Value] = set()  # and residues
+    origins: _Origins = {}
+    amplified: set[ir.Node] = set()
     for node in nodes:
         if _is_residue(node):
             sums.update(node.outputs)
@@ -181,19 +178,13 @@ def statistics_pins(nodes: Iterable[ir.Node], types: ElementTypes) -> Pins:
         elif _only(node, sums, types):
             sums.update(node.outputs)
             if has_meaning(node, Meaning.ELEMENTWISE):
-                pins.setdefault(node, (Reason.STATISTICS, f"from {_origin(node)}"))
-        pins.update(_in_front(node, types))
+                pins.setdefault(node, (Reason.STATISTICS, f"from {_operands(node)}"))
+        _trace(node, origins, set())
+        for source in _squares_behind(node, types, origins):
+            pins[source] = (Reason.STATISTICS, f"squares summed by {label(node)}")
+        for source in _magnified(node, types, amplified):
+            pins[source] = (Reason.AMPLIFYING, f"read by {label(node)}")
     return pins
-
-
-def _in_front(node: ir.Node, types: ElementTypes) -> Pins:
-    """What stands in front of a sum or of an op that magnifies errors."""
-    if has_meaning(node, Meaning.ACCUMULATING):
-        why = (Reason.STATISTICS, f"squares summed by {label(node)}")
-        return dict.fromkeys(_squares_behind(node, types), why)
-    if has_meaning(node, Meaning.AMPLIFYING):
-        return dict.fromkeys(_magnified(node, types), (Reason.AMPLIFYING, f"read by {label(node)}"))
-    return {}
 
 
 def _only(node: ir.Node, sums: set[ir.Value], types: ElementTypes) -> bool:
@@ -229,23 +220,27 @@ def _is_square(node: ir.Node) -> bool:
     return node.op_type == "Pow"
 
 
-def _squares_behind(node: ir.Node, types: ElementTypes) -> Iterator[ir.Node]:
+def _squares_behind(node: ir.Node, types: ElementTypes, origins: _Origins) -> Iterator[ir.Node]:
+    """The squares that `node` sums, moved or not; nothing if it is no sum."""
+    if not has_meaning(node, Meaning.ACCUMULATING):
+        return
     for value in _floats(node, types):
-        producer = value.producer()
-        while producer is not None and has_meaning(producer, Meaning.CARRIER):
-            moved = _moved(producer)
-            producer = None if moved is None else moved.producer()
+        producer = origins.get(value, value).producer()
         if producer is not None and _is_square(producer):
             yield producer
 
 
-def _magnified(node: ir.Node, types: ElementTypes) -> Iterator[ir.Node]:
-    """The chain of squares and arithmetic with constants in front of `node`."""
-    value = node.inputs[0]
+def _magnified(node: ir.Node, types: ElementTypes, seen: set[ir.Node]) -> Iterator[ir.Node]:
+    """The chain of arithmetic with constants in front of `node`, if that magnifies errors.
+
+    Stops at a node in `seen`; all nodes of the chain are added to it.
+    """
+    value = node.inputs[0] if has_meaning(node, Meaning.AMPLIFYING) else None
     producer = None if value is None else value.producer()
-    while producer is not None and has_meaning(producer, Meaning.ELEMENTWISE):
+    while producer not in seen and producer is not None:
         moving = {v for v in _floats(producer, types) if constant_of(v) is None}
-        if len(moving) != 1:
+        if len(moving) != 1 or not has_meaning(producer, Meaning.ELEMENTWISE):
             return
+        seen.add(producer)
         yield producer
         producer = moving.pop().producer()

@@ -110,8 +110,6 @@ class _Planner:
         self._target = target
         self._types = types
         self._narrow = policy.format
-        if policy.scope is Scope.MATMULT:
-            self._narrow = target.matmul_operand_type(FLOAT32, policy.format)
         self._legality = Legality(types)
         self._nodes = [node for graph in main_graphs(model) for node in graph]
         self._pins: Pins = {}
@@ -130,7 +128,7 @@ class _Planner:
                 carriers.append(group)
             else:
                 decisions[group] = self._narrowed(group)
-                if decisions[group].format != FLOAT32:
+                if decisions[group].format == self._narrow:
                     computing.append(group)
         behind, ahead = narrow_carriers(carriers, computing, self._narrow)
         for group in carriers:
@@ -209,9 +207,12 @@ class _Planner:
         ]
         first = asked[0] if asked else self._narrow
         pair = self._target.matmul_operand_pair(first, asked[-1] if asked else first)
-        if pair != (self._narrow, self._narrow):
+        if pair[0] != pair[1] or pair[0] == FLOAT32:
             return Decision(FLOAT32, Reason.TARGET_OPERANDS, " and ".join(f.name for f in pair))
-        return Decision(self._narrow, Reason.MATMUL_OPERANDS, self._target.name)
+        illegal = pair[0] != self._narrow and self._legality.why_not(group, pair[0])
+        if illegal:
+            return Decision(FLOAT32, *illegal)
+        return Decision(pair[0], Reason.MATMUL_OPERANDS, self._target.name)
 
 
 def _is_carrier(node: ir.Node) -> bool:

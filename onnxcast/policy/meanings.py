@@ -99,7 +99,7 @@ MEANINGS: tuple[Row, ...] = (
     Row("Einsum", Meaning.MATMUL, _two_operands),
     *_rows(Meaning.ACCUMULATING, "ReduceSum", "ReduceMean", "ReduceProd", "ReduceL1", "ReduceL2"),
     *_rows(Meaning.ACCUMULATING, "ReduceLogSum", "ReduceLogSumExp", "ReduceSumSquare"),
-    *_rows(Meaning.ACCUMULATING, "CumSum", "CumProd", "GlobalAveragePool", "GlobalLpPool"),
+    *_rows(Meaning.ACCUMULATING, "CumSum", "CumProd", "GlobalLpPool"),
     *_rows(Meaning.ACCUMULATING, "LpPool", "LpNormalization", "InstanceNormalization", "LRN"),
     *_rows(Meaning.ACCUMULATING, "MeanVarianceNormalization", "DFT", "STFT"),
     *_rows(Meaning.ACCUMULATING, "NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss"),

@@ -185,9 +185,10 @@ class _Rounder:
         wide.name = self._names.fresh(f"{value.name}_rounded")
         if producer is not None:
             value.name, wide.name = self._names.fresh(f"{value.name}_raw"), value.name
-        for index, output in enumerate(graph.outputs):
-            if output is value:
-                graph.outputs[index] = wide
+        if value.is_graph_output():
+            for index, output in enumerate(graph.outputs):
+                if output is value:
+                    graph.outputs[index] = wide
         if producer is not None:
             graph.insert_after(producer, pair)
         elif before is not None:

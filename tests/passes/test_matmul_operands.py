@@ -75,3 +75,10 @@ def test_delegation_operands_that_cannot_share_the_type_stay_wide(
     (decision,) = narrowing.plan.decisions.values()
     assert decision.reason is Reason.TARGET_OPERANDS
     assert decision.detail == f"{answer[0]} and {answer[1]}"
+
+
+def test_delegation_the_target_may_answer_another_type_than_was_wanted() -> None:
+    model = matmul()
+    narrowing = narrow_to_float16(asked((BFLOAT16, BFLOAT16)))
+    assert narrowing(model).modified
+    assert "Cast <to: int = 16>" in golden.text_of(model)

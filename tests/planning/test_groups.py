@@ -93,7 +93,7 @@ def test_sequences_and_optionals_are_groups_that_no_cast_reaches() -> None:
         "SequenceConstruct": False,
         "SequenceAt": True,
         "Optional": False,
-        "OptionalGetElement": True,
+        "OptionalGetElement": False,
         "Relu": True,
     }
 
