@@ -81,4 +81,4 @@ def test_delegation_the_target_may_answer_another_type_than_was_wanted() -> None
     model = matmul()
     narrowing = narrow_to_float16(asked((BFLOAT16, BFLOAT16)))
     assert narrowing(model).modified
-    assert "Cast <to: int = 16>" in golden.text_of(model)
+    assert "<to: int = 16>" in golden.text_of(model)
