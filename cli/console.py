@@ -24,9 +24,8 @@ def results() -> Console:
 
 
 def print_json(value: object) -> None:
-    """Print plain lists and dicts; figures that are not finite become strings."""
-    finite = json.loads(json.dumps(value), parse_constant=lambda name: str(float(name)))
-    click.echo(json.dumps(finite, indent=2))
+    """Print plain lists and dicts."""
+    click.echo(json.dumps(value, indent=2))
 
 
 def fail(text: str) -> None:

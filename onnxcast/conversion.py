@@ -263,10 +263,15 @@ def failure_text(proof: Proof) -> str:
         return f"onnxruntime does not take the result as it is: it {proof.as_is}"
     worst = proof.worst
     assert worst is not None
-    where = proof.diverging or "no node of the main graph"
+    found = f"output {worst.name!r} does not match: {worst.why}"
+    if proof.diverging:
+        return (
+            f"{found}; first diverging node: {proof.diverging}; "
+            "keep that node or its op wide, or raise the tolerance"
+        )
     return (
-        f"output {worst.name!r} does not match: {worst.why}; first diverging node: {where}; "
-        "keep that node or its op wide, or raise the tolerance"
+        f"{found}; no node of the main graph diverges more than its inputs do; "
+        "keep more ops wide, or raise the tolerance"
     )
 
 

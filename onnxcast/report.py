@@ -87,7 +87,7 @@ class Report:
     seconds: dict[str, float]
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain lists, dicts, strings and numbers."""
+        """Plain lists, dicts, strings and numbers; figures that are not finite are strings."""
         return {
             "versions": versions(),
             "source": self.source,
@@ -104,13 +104,14 @@ class Report:
         }
 
     def to_json(self) -> str:
-        """The report as indented JSON; figures that are not finite are strings."""
-        return json.dumps(_plain(self.to_dict()), indent=2) + "\n"
+        """The report as indented JSON."""
+        return json.dumps(self.to_dict(), indent=2) + "\n"
 
 
 def proof_dict(proof: Proof) -> dict[str, Any]:
-    """A proof as plain lists, dicts, strings and numbers."""
-    return {**dataclasses.asdict(proof), "assumed": dict(proof.assumed)}
+    """A proof as plain lists, dicts, strings and numbers; figures not finite are strings."""
+    plain: dict[str, Any] = _plain({**dataclasses.asdict(proof), "assumed": dict(proof.assumed)})
+    return plain
 
 
 def _finding(finding: Diagnostic) -> dict[str, str]:

@@ -126,7 +126,6 @@ EXAMPLES: Mapping[str, Example] = {
     "CumProd": Example(
         "CumProd (x, s)", x="8", constants="int64 s = {0}", opset=26, reference=True
     ),
-    "GlobalAveragePool": Example("GlobalAveragePool (x)", x="1,1,4,4"),
     "GlobalLpPool": Example("GlobalLpPool (x)", x="1,1,4,4"),
     "LpPool": Example("LpPool <kernel_shape = [3, 3]> (x)", x="1,1,3,3"),
     "LpNormalization": Example("LpNormalization (x)", x="1,8"),
