@@ -36,6 +36,13 @@ if TYPE_CHECKING:
     show_default=True,
     help="Raise the opset as far as needed, keep it or refuse, or raise it to N.",
 )
+@click.option(
+    "--functions",
+    default="keep",
+    metavar="keep|specialise|inline",
+    show_default=True,
+    help="Leave bodies of model-local functions alone, narrow them per call type, or inline them.",
+)
 @samples
 @tolerance
 @click.option("--no-verify", is_flag=True, help="Do not prove the result.")
@@ -52,6 +59,7 @@ def optimize(
     keep_ops: tuple[str, ...],
     keep_nodes: tuple[str, ...],
     opset: str,
+    functions: str,
     inputs: str | None,
     input_shapes: tuple[str, ...],
     tolerance: float | None,
@@ -103,6 +111,7 @@ def optimize(
             tolerance=tolerance,
             verify=not no_verify,
             opset=opset,
+            functions=functions,
             progress=step,
         )
     files = _write(result, output, report, force=force)

@@ -8,9 +8,7 @@ import onnx_ir as ir
 from onnxcast.conversion import Clock, Conversion, Result, Samples, failure_text
 from onnxcast.errors import InputError
 from onnxcast.files import read_model
-from onnxcast.formats import FLOAT32, Format, of
-from onnxcast.graph.types import ElementTypes
-from onnxcast.graph.walk import main_graphs
+from onnxcast.formats import FLOAT32, Format
 from onnxcast.planning import Plan, make_plan
 from onnxcast.policy import make_policy
 from onnxcast.targets import Target, get_target
@@ -18,6 +16,7 @@ from onnxcast.verification.comparison import Tolerance, default_tolerance
 from onnxcast.verification.feeds import FeedSource, input_specs, load_feeds, random_feeds
 from onnxcast.verification.proof import Proof, prove
 from onnxcast.verification.session import Worker
+from onnxcast.verification.twin import narrowest_format
 
 __all__ = ["Result", "failure_text", "optimize", "plan", "verify"]
 
@@ -31,6 +30,7 @@ def plan(  # noqa: PLR0913 - one keyword per option, as on the command line
     target: str | Target | None = None,
     keep_ops: Iterable[str] = (),
     keep_nodes: Iterable[str] = (),
+    functions: str = "keep",
 ) -> Plan:
     """Show which format each type group of a model would get, and why; nothing is changed.
 
@@ -47,6 +47,7 @@ def plan(  # noqa: PLR0913 - one keyword per option, as on the command line
         preferred=chosen.preferred,
         keep_ops=keep_ops,
         keep_nodes=keep_nodes,
+        functions=functions,
     )
     return make_plan(read_model(model).model, policy, chosen)
 
@@ -60,6 +61,7 @@ def optimize(  # noqa: PLR0913 - one keyword per option, as on the command line
     target: str | Target | None = None,
     keep_ops: Iterable[str] = (),
     keep_nodes: Iterable[str] = (),
+    functions: str = "keep",
     io_types: str = "keep",
     inputs: FeedSource | None = None,
     input_shapes: Mapping[str, tuple[int, ...]] | None = None,
@@ -79,6 +81,8 @@ def optimize(  # noqa: PLR0913 - one keyword per option, as on the command line
         target: A target or its name; by default the generic one.
         keep_ops: Op types that stay float32 (shell patterns).
         keep_nodes: Names of nodes that stay float32 (shell patterns).
+        functions: ``keep`` leaves the bodies of model-local functions as they are, ``specialise``
+            narrows them per call type, ``inline`` inlines them first. Calls take and give float32.
         io_types: ``keep``: types of graph inputs and outputs are unchanged.
         inputs: Samples for the proof: an ``.npz``, a folder of them, an ONNX ``test_data_set_*``
             folder, or dicts of arrays. By default one sample is made up.
@@ -104,6 +108,7 @@ def optimize(  # noqa: PLR0913 - one keyword per option, as on the command line
         preferred=chosen.preferred,
         keep_ops=keep_ops,
         keep_nodes=keep_nodes,
+        functions=functions,
     )
     if io_types != "keep":
         raise InputError(f"io_types {io_types!r}: only 'keep' is known; leave it out")
@@ -150,18 +155,22 @@ def verify(
         RefusedError: `before` does not run.
     """
     source, result = read_model(before), read_model(after)
-    wanted = [value.name for value in source.model.graph.inputs]
-    found = [value.name for value in result.model.graph.inputs]
-    if sorted(map(str, wanted)) != sorted(map(str, found)):
+    wanted, found = _required(source.model), _required(result.model)
+    if sorted(wanted) != sorted(found):
         raise InputError(
-            f"the second model has inputs {', '.join(map(str, found))}, the first has "
-            f"{', '.join(map(str, wanted))}: give two models with the same inputs"
+            f"the second model has inputs {', '.join(found)}, the first has {', '.join(wanted)}: "
+            "give two models with the same inputs"
         )
     samples = _samples(source.model, inputs, input_shapes)
-    limit = _tolerance(tolerance, _narrowest(result.model))
+    limit = _tolerance(tolerance, narrowest_format(result.model))
     with Worker() as worker:
         step = progress or (lambda _step: None)
         return prove(source, result.model, samples.feeds, limit, worker, step)
+
+
+def _required(model: ir.Model) -> list[str]:
+    """Names of the inputs that `model` has no value of its own for."""
+    return [spec.name for spec in input_specs(model) if spec.required]
 
 
 def _samples(
@@ -183,16 +192,3 @@ def _tolerance(given: float | Tolerance | None, narrow: Format) -> Tolerance:
     if given is None:
         return default_tolerance(narrow)
     return given if isinstance(given, Tolerance) else Tolerance(given, given)
-
-
-def _narrowest(model: ir.Model) -> Format:
-    """The format with the fewest significant bits among the float tensors of `model`."""
-    types = ElementTypes(model)
-    found = [
-        of(dtype)
-        for graph in main_graphs(model)
-        for node in graph
-        for value in node.outputs
-        if (dtype := types.dtype(value)) is not None and dtype.is_floating_point()
-    ]
-    return min(found, key=lambda format_: format_.significand, default=FLOAT32)

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import onnx
 import onnx_ir as ir
-from onnx_ir.passes.common import CheckerPass
 
 from onnxcast.diagnostics import Code, Diagnostic
 from onnxcast.errors import InputError, RefusedError, VerificationError
 from onnxcast.files import Progress, Source, check_output, commit, read_model
+from onnxcast.graph.check import fault
 from onnxcast.graph.opsets import onnx_opset, opset_for_cast, raise_opset
 from onnxcast.graph.types import ElementTypes
 from onnxcast.pipeline import build_pipeline
@@ -25,7 +25,7 @@ from onnxcast.targets import Target
 from onnxcast.verification.comparison import Tolerance
 from onnxcast.verification.observation import observed_types
 from onnxcast.verification.proof import Proof, first_difference, prove
-from onnxcast.verification.session import Worker
+from onnxcast.verification.session import RuntimeFailure, Worker
 from onnxcast.verification.values import Feeds
 
 __all__ = ["Clock", "Conversion", "Result", "Samples", "failure_text"]
@@ -147,14 +147,18 @@ class Conversion:
         ]
         if unknown:
             with self._clock.step("ask onnxruntime for types"):
-                observed_types(self._model, unknown, samples.feeds, worker)
+                try:
+                    observed_types(self._model, unknown, samples.feeds, worker)
+                except RuntimeFailure as failure:
+                    # Those ops stay as they are; whether the source runs, the proof tells.
+                    logger.info("types not learned: %s", failure.message)
 
     def convert(self, origin: str) -> Result:
         """Run the passes and check the result's structure."""
         self._model = self._own_model()
         interface = _interface(self._model)
         made: Plan | None = None
-        modified = self._model is not self._source.model and bool(self._findings)
+        modified = bool(self._findings)
         for pass_ in build_pipeline(self._policy, self._target):
             with self._clock.step(type(pass_).__name__.removesuffix("Pass")):
                 modified |= pass_(self._model).modified
@@ -204,12 +208,12 @@ class Conversion:
         Raises:
             RefusedError: The result fails.
         """
-        fault = _fault(self._model, full=True)
-        if fault and _fault(self._original().model, full=True):
-            fault = _fault(self._model, full=False)
-        if fault:
+        why = fault(self._model, full=True)
+        if why and fault(self._original().model, full=True):
+            why = fault(self._model, full=False)
+        if why:
             raise RefusedError(
-                f"the result is not valid ONNX ({fault}): a fault of onnxcast; please report it"
+                f"the result is not valid ONNX ({why}): a fault of onnxcast; please report it"
             )
 
     def _wanted_opset(self, opset: str | int) -> int | None:
@@ -225,7 +229,7 @@ class Conversion:
                     "and is to keep it: allow --opset auto"
                 )
             return self._opset
-        if not str(opset).isdigit():
+        if not str(opset).isdecimal():
             raise InputError(f"opset {opset!r}: auto, keep or a number is wanted")
         if needed is not None and int(opset) < needed:
             raise InputError(
@@ -261,6 +265,8 @@ def failure_text(proof: Proof) -> str:
     """One line on why a proof failed: the worst output, its figures, the first diverging node."""
     if proof.as_is.startswith("failed"):
         return f"onnxruntime does not take the result as it is: it {proof.as_is}"
+    if proof.twin != "ran":
+        return f"nothing proves the result's numbers: its twin {proof.twin}"
     worst = proof.worst
     assert worst is not None
     found = f"output {worst.name!r} does not match: {worst.why}"
@@ -279,12 +285,3 @@ def _interface(model: ir.Model) -> list[tuple[str | None, str, str]]:
     """Names, order, types and shapes of graph inputs and outputs."""
     values = (*model.graph.inputs, *model.graph.outputs)
     return [(value.name, str(value.type), str(value.shape)) for value in values]
-
-
-def _fault(model: ir.Model, *, full: bool) -> str:
-    """What onnx's checker says of `model`, on one line; "" if it accepts it."""
-    try:
-        CheckerPass(full_check=full)(model)
-    except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError) as error:
-        return " ".join(str(error).split())[:300]
-    return ""

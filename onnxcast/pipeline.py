@@ -1,6 +1,7 @@
 """The order of passes, as one tuple."""
 
 import onnx_ir as ir
+from onnx_ir.passes.common import InlinePass
 
 from onnxcast.passes import (
     AutocastPass,
@@ -8,10 +9,11 @@ from onnxcast.passes import (
     MatmulOperandsPass,
     NormalisePass,
     ShrinkInitializersPass,
+    SpecialiseFunctionsPass,
     TidyPass,
 )
 from onnxcast.planning import PlannedPass
-from onnxcast.policy import Policy, Scope
+from onnxcast.policy import Functions, Policy, Scope
 from onnxcast.targets import Target
 
 __all__ = ["build_pipeline"]
@@ -24,7 +26,13 @@ def build_pipeline(policy: Policy, target: Target) -> tuple[ir.passes.InPlacePas
         Scope.MATMULT: MatmulOperandsPass,
     }
     chosen = narrowing.get(policy.scope)
+    functions: dict[Functions, type[ir.passes.InPlacePass]] = {
+        Functions.SPECIALISE: SpecialiseFunctionsPass,
+        Functions.INLINE: InlinePass,
+    }
+    prepare = functions.get(policy.functions)
     return (
+        *(() if prepare is None else (prepare(),)),
         NormalisePass(),
         FoldCastsPass(),  # so that the plan sees what the source's own Casts amount to
         *(() if chosen is None else (chosen(policy=policy, target=target),)),

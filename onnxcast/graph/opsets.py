@@ -7,7 +7,9 @@ import onnx_ir as ir
 
 from onnxcast.errors import InputError, RefusedError
 from onnxcast.files import tensor_slots
-from onnxcast.graph.schemas import Schemas, signature_of, type_string
+from onnxcast.graph.check import fault
+from onnxcast.graph.schemas import ONNX_DOMAINS, Schemas, signature_of, type_string
+from onnxcast.graph.walk import bodies
 
 __all__ = ["import_onnx", "onnx_opset", "opset_for_cast", "raise_opset"]
 
@@ -43,15 +45,19 @@ def import_onnx(model: ir.Model, dtype: ir.DataType) -> None:
 def raise_opset(model: ir.Model, version: int) -> ir.Model:
     """`model` at opset `version`, by onnx's version converter; the same object if it is there.
 
-    A model without ONNX ops only gets the import.
+    A model without ONNX ops only gets the import. Model-local functions stay as they are, which is
+    refused if the opset changes an op in them.
 
     Raises:
-        InputError: The model is at a later opset, which cannot be lowered.
+        InputError: No such opset, or the model is at a later one, which cannot be lowered.
         RefusedError: The converter cannot raise this model, with its cause.
     """
     current = onnx_opset(model)
     if current == version:
         return model
+    newest = onnx.defs.onnx_opset_version()
+    if not 1 <= version <= newest:
+        raise InputError(f"opset {version} wanted: the installed onnx knows 1 to {newest}")
     if current is None:
         model.opset_imports[""] = version  # nothing is there to convert
         return model
@@ -61,20 +67,64 @@ def raise_opset(model: ir.Model, version: int) -> ir.Model:
             "give a later one or keep it"
         )
     try:
-        raised = onnx.version_converter.convert_version(ir.to_proto(model), version)
-        onnx.checker.check_model(raised)
-    except (RuntimeError, ValueError, onnx.checker.ValidationError) as error:
-        reason = " ".join(str(error).split())[:300]
-        raise RefusedError(
-            f"opset {version} is needed, the model is at {current} and the version converter "
-            f"does not raise it ({reason}): export it at opset {version}"
-        ) from None
-    result = ir.from_proto(raised)
-    result.metadata_props.update(model.metadata_props)
-    folders = {tensor.name: tensor.base_dir for tensor in _external(model)}
-    for tensor in _external(result):
-        tensor.base_dir = folders[tensor.name]
-    return result
+        raised = ir.from_proto(onnx.version_converter.convert_version(ir.to_proto(model), version))
+    except (RuntimeError, ValueError) as error:
+        raise _refusal(current, version, " ".join(str(error).split())[:300]) from None
+    _restore(model, raised, version)
+    why = fault(raised, full=False)
+    if why:
+        raise _refusal(current, version, why)
+    return raised
+
+
+def _refusal(current: int, version: int, why: str) -> RefusedError:
+    return RefusedError(
+        f"opset {version} is needed, the model is at {current} and the version converter "
+        f"does not raise it ({why}): export it at opset {version}"
+    )
+
+
+def _restore(model: ir.Model, raised: ir.Model, version: int) -> None:
+    """Give `raised` what the converter drops: functions, metadata, folders of external data."""
+    for domain in ONNX_DOMAINS:
+        if domain in raised.opset_imports:
+            raised.opset_imports[domain] = version
+    for identifier, function in model.functions.items():
+        raised.functions[identifier] = function.clone()
+    raised.metadata_props.update(model.metadata_props)
+    pending = [(model.graph, raised.graph)]
+    while pending:
+        before, after = pending.pop()
+        pending.extend(_restore_graph(before, after))
+    folders = {(tensor.name or "", tensor.location): tensor.base_dir for tensor in _external(model)}
+    for tensor in _external(raised):
+        tensor.base_dir = folders[tensor.name or "", tensor.location]
+
+
+def _restore_graph(before: ir.Graph, after: ir.Graph) -> Iterator[tuple[ir.Graph, ir.Graph]]:
+    """Copy the metadata of one graph; yield the pairs of graphs inside."""
+    after.metadata_props.update(before.metadata_props)
+    known = {value.name: value for value in _values(before)}
+    for value in _values(after):
+        if value.name and value.name in known:
+            value.metadata_props.update(known[value.name].metadata_props)
+    by_result = {node.outputs[0].name: node for node in before if node.outputs}
+    by_name = {node.name: node for node in before if node.name}
+    for node in after:
+        # Where one node became several, one of them has its name and another its result.
+        old = by_result.get(node.outputs[0].name) if node.outputs else None
+        if old is None or old.op_type != node.op_type:
+            old = by_name.get(node.name or "")
+        if old is not None:
+            node.metadata_props.update(old.metadata_props)
+            yield from zip(bodies(old), bodies(node), strict=True)
+
+
+def _values(graph: ir.Graph) -> Iterator[ir.Value]:
+    yield from graph.inputs
+    yield from graph.initializers.values()
+    for node in graph:
+        yield from node.outputs
 
 
 def _external(model: ir.Model) -> Iterator[ir.ExternalTensor]:

@@ -13,7 +13,9 @@ from typing import Any
 import onnx
 import onnx_ir as ir
 
-__all__ = ["Parameter", "Schemas", "Signature", "signature_of", "type_string"]
+from onnxcast.graph.walk import nested_graphs
+
+__all__ = ["ONNX_DOMAINS", "Parameter", "Schemas", "Signature", "signature_of", "type_string"]
 
 ONNX_DOMAINS = ("", "ai.onnx")
 
@@ -128,10 +130,21 @@ class Schemas:
     def __init__(self, model: ir.Model) -> None:
         self._functions = model.functions
         self._model_opsets = model.opset_imports
+        self._function_opsets: dict[ir.Graph, Mapping[str, int]] = {
+            graph: function.opset_imports
+            for function in model.functions.values()
+            for graph in nested_graphs(function.graph)
+        }
 
-    def version(self, node: ir.Node, opsets: Mapping[str, int] | None = None) -> int | None:
-        """Opset version in force for `node`; `opsets` are its function's, else the model's."""
-        imports = self._model_opsets if opsets is None else opsets
+    def opsets(self, graph: ir.Graph | None) -> Mapping[str, int]:
+        """The opset imports in force in `graph`: a function's own, else the model's."""
+        if graph is None:
+            return self._model_opsets
+        return self._function_opsets.get(graph, self._model_opsets)
+
+    def version(self, node: ir.Node) -> int | None:
+        """Opset version in force for `node`; None if its domain is not imported."""
+        imports = self.opsets(node.graph)
         if node.domain not in ONNX_DOMAINS:
             return imports.get(node.domain)
         return next((imports[name] for name in ONNX_DOMAINS if name in imports), None)
@@ -140,9 +153,9 @@ class Schemas:
         """Whether `node` calls a model-local function (which hides an op of the same name)."""
         return node.op_identifier() in self._functions
 
-    def signature(self, node: ir.Node, opsets: Mapping[str, int] | None = None) -> Signature | None:
+    def signature(self, node: ir.Node) -> Signature | None:
         """Signature of `node`; None if it is a call or its op is not known."""
         if self.is_call(node):
             return None
-        version = self.version(node, opsets)
+        version = self.version(node)
         return None if version is None else signature_of(node.domain, node.op_type, version)

@@ -47,29 +47,33 @@ class _Scope:
 
     Attributes:
         types: Filled by the sweep.
-        opsets: The function's own opset imports; None for the main graph.
         attributes: The call's attributes, which references in a body resolve to.
     """
 
     types: _Types
-    opsets: Mapping[str, int] | None = None
     attributes: Mapping[str, ir.Attr] = dataclasses.field(default_factory=dict)
 
 
 class ElementTypes:
-    """Types of all values in the main graph and its subgraphs, as the model stands now.
+    """Types of all values of a model as it stands now.
 
-    Values inside function bodies have no type of their own: it depends on the call. Their results
-    are typed per call.
+    Args:
+        model: The model.
+        in_functions: Whether values inside function bodies have a type: that which they have in
+            every call. Else they have none, and only the results of calls are typed.
     """
 
-    def __init__(self, model: ir.Model) -> None:
+    def __init__(self, model: ir.Model, *, in_functions: bool = False) -> None:
         self._functions = model.functions
         self.schemas = Schemas(model)
         scope = _Scope({})
         self._types = scope.types
         self._calls: dict[tuple[object, ...], list[ir.TypeProtocol | None]] = {}
+        self._in_calls: dict[ir.OperatorIdentifier, list[_Types]] = {}
         self._sweep(model.graph, scope)
+        if in_functions:
+            for calls in self._in_calls.values():
+                self._types.update(_agreed(calls))
 
     def of(self, value: ir.Value) -> ir.TypeProtocol | None:
         """Type of `value`; None if nothing tells it."""
@@ -101,7 +105,7 @@ class ElementTypes:
         if self.schemas.is_call(node):
             return self._call(node, scope)
         inner = list(bodies(node))
-        signature = self.schemas.signature(node, scope.opsets)
+        signature = self.schemas.signature(node)
         if signature is None:
             for body in inner:  # how it lines up with the node is not known
                 self._sweep(body, scope)
@@ -153,14 +157,25 @@ class ElementTypes:
         key = (node.op_identifier(), *map(str, operands), *map(str, attributes.values()))
         if key not in self._calls:
             self._calls[key] = [None] * len(node.outputs)  # a recursive call ends here
-            inner = _Scope({}, function.opset_imports, attributes)
+            inner = _Scope({}, attributes)
             for value, type_ in zip(function.inputs, operands, strict=False):
                 if type_ is not None:
                     inner.types[value] = type_
             self._sweep(function.graph, inner)
             self._calls[key] = [inner.types.get(value) for value in function.outputs]
+            self._in_calls.setdefault(node.op_identifier(), []).append(inner.types)
         results = self._calls[key]
         return [*results, *[None] * len(node.outputs)][: len(node.outputs)]
+
+
+def _agreed(calls: Sequence[_Types]) -> _Types:
+    """What is the same in all of `calls`."""
+    first, *others = calls
+    return {
+        value: type_
+        for value, type_ in first.items()
+        if all(types.get(value) == type_ for types in others)
+    }
 
 
 def _resolve(attribute: ir.Attr, scope: _Scope) -> ir.Attr | None:

@@ -4,7 +4,15 @@ from collections.abc import Iterator
 
 import onnx_ir as ir
 
-__all__ = ["bodies", "label", "main_graphs", "model_graphs", "op_name"]
+__all__ = [
+    "bodies",
+    "function_graphs",
+    "label",
+    "main_graphs",
+    "model_graphs",
+    "nested_graphs",
+    "op_name",
+]
 
 
 def bodies(node: ir.Node) -> Iterator[ir.Graph]:
@@ -18,7 +26,7 @@ def bodies(node: ir.Node) -> Iterator[ir.Graph]:
             yield from attribute.as_graphs()
 
 
-def _nested(graph: ir.Graph) -> Iterator[ir.Graph]:
+def nested_graphs(graph: ir.Graph) -> Iterator[ir.Graph]:
     """`graph` and all graphs inside it, outermost first, without recursion."""
     pending = [graph]
     while pending:
@@ -28,16 +36,21 @@ def _nested(graph: ir.Graph) -> Iterator[ir.Graph]:
         pending.extend(reversed(inner))
 
 
+def function_graphs(model: ir.Model) -> Iterator[ir.Graph]:
+    """Every function body and every subgraph in it, outermost first."""
+    for function in model.functions.values():
+        yield from nested_graphs(function.graph)
+
+
 def main_graphs(model: ir.Model) -> Iterator[ir.Graph]:
     """The main graph and every subgraph in it, outermost first; no function bodies."""
-    yield from _nested(model.graph)
+    yield from nested_graphs(model.graph)
 
 
 def model_graphs(model: ir.Model) -> Iterator[ir.Graph]:
     """Every graph of the model: main, subgraphs, function bodies and their subgraphs."""
-    yield from _nested(model.graph)
-    for function in model.functions.values():
-        yield from _nested(function.graph)
+    yield from main_graphs(model)
+    yield from function_graphs(model)
 
 
 def op_name(node: ir.Node) -> str:

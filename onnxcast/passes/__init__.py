@@ -5,6 +5,7 @@ from onnxcast.passes.fold_casts import FoldCastsPass
 from onnxcast.passes.matmul_operands import MatmulOperandsPass
 from onnxcast.passes.normalise import NormalisePass
 from onnxcast.passes.shrink_initializers import ShrinkInitializersPass
+from onnxcast.passes.specialise_functions import SpecialiseFunctionsPass
 from onnxcast.passes.tidy import TidyPass
 
 __all__ = [
@@ -13,5 +14,6 @@ __all__ = [
     "MatmulOperandsPass",
     "NormalisePass",
     "ShrinkInitializersPass",
+    "SpecialiseFunctionsPass",
     "TidyPass",
 ]

@@ -7,13 +7,13 @@ decision. Only groups that are float32 today are listed: the rest keeps its type
 import dataclasses
 import enum
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import onnx_ir as ir
 
 from onnxcast.graph.schemas import Signature
 from onnxcast.graph.types import ElementTypes, inferred_results
-from onnxcast.graph.walk import bodies, main_graphs
+from onnxcast.graph.walk import bodies
 
 __all__ = ["Group", "Kind", "find_groups"]
 
@@ -70,17 +70,15 @@ class Group:
         return (self.node.outputs[index] for index in self.results)
 
 
-def find_groups(model: ir.Model, types: ElementTypes) -> list[Group]:
-    """All float32 groups of the main graph and its subgraphs, outer scopes first.
+def find_groups(graphs: Iterable[ir.Graph], types: ElementTypes) -> list[Group]:
+    """All float32 groups of `graphs`, which hold outer scopes before inner ones.
 
     A Constant is no group: it is an operand like an initializer.
 
     In that order every value's producer comes before its readers, since results of a subgraph
     leave it only through groups of kind CONTROL_FLOW.
     """
-    return [
-        group for graph in main_graphs(model) for node in graph for group in _groups_of(node, types)
-    ]
+    return [group for graph in graphs for node in graph for group in _groups_of(node, types)]
 
 
 def _groups_of(node: ir.Node, types: ElementTypes) -> Iterator[Group]:

@@ -4,7 +4,7 @@ import onnx_ir as ir
 
 from onnxcast.formats import Format
 from onnxcast.graph.function_ops import FunctionBodies
-from onnxcast.graph.schemas import Signature
+from onnxcast.graph.schemas import ONNX_DOMAINS, Signature, signature_of
 from onnxcast.graph.types import ElementTypes, inferred_results
 from onnxcast.planning.groups import Group
 from onnxcast.planning.reasons import Reason
@@ -36,6 +36,8 @@ class Legality:
         after: _Types = list(before)
         for index in group.operands:
             after[index] = type_
+        if not self._castable(node, type_):
+            return Reason.SCHEMA, "no such Cast at the opset of this function"
         if not self._infers(group, signature, after, type_):
             return Reason.SCHEMA, f"{op} ties {group.variable} to another type"
         if self._bodies.accept(node, signature, version, before) and not self._bodies.accept(
@@ -43,6 +45,16 @@ class Legality:
         ):
             return Reason.FUNCTION_BODY, op
         return None
+
+    def _castable(self, node: ir.Node, type_: ir.TypeProtocol) -> bool:
+        """Whether a Cast beside `node` may give the type; functions have opsets of their own."""
+        imports = self._types.schemas.opsets(node.graph)
+        versions = [imports[name] for name in ONNX_DOMAINS if name in imports]
+        if not versions:
+            # A model that imports no ONNX opset will import one with the first Cast.
+            return imports is self._types.schemas.opsets(None)
+        cast = signature_of("", "Cast", versions[0])
+        return cast is not None and cast.allows("T2", type_)
 
     def _infers(
         self, group: Group, signature: Signature, operands: _Types, type_: ir.TypeProtocol

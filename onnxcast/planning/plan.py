@@ -11,14 +11,14 @@ from onnxcast.errors import InputError
 from onnxcast.formats import FLOAT32, Format
 from onnxcast.graph.edit import cast_target
 from onnxcast.graph.types import ElementTypes
-from onnxcast.graph.walk import label, main_graphs, op_name
+from onnxcast.graph.walk import label, main_graphs, model_graphs, op_name
 from onnxcast.planning.carriers import narrow_carriers
 from onnxcast.planning.cones import Pins, integer_pins, statistics_pins
 from onnxcast.planning.constants import constant_pins
 from onnxcast.planning.groups import Group, Kind, find_groups
 from onnxcast.planning.legality import Legality
 from onnxcast.planning.reasons import Reason
-from onnxcast.policy import Meaning, Policy, Scope, has_meaning
+from onnxcast.policy import Functions, Meaning, Policy, Scope, has_meaning
 from onnxcast.targets import Target
 
 __all__ = ["Decision", "Plan", "make_plan"]
@@ -92,18 +92,21 @@ def make_plan(model: ir.Model, policy: Policy, target: Target) -> Plan:
     Raises:
         InputError: A keep pattern that matches nothing (with the nearest names).
     """
-    types = ElementTypes(model)
-    _check_patterns(model, policy)
-    groups = find_groups(model, types)
+    specialised = policy.functions is Functions.SPECIALISE
+    types = ElementTypes(model, in_functions=specialised)
+    graphs = list(model_graphs(model) if specialised else main_graphs(model))
+    nodes = [node for graph in graphs for node in graph]
+    _check_patterns(nodes, policy)
+    groups = find_groups(graphs, types)
     if policy.format is None:
         scope = Decision(FLOAT32, Reason.SCOPE)
         return Plan(dict.fromkeys(groups, scope), types)
-    return Plan(_Planner(model, policy, target, types).decide(groups), types)
+    return Plan(_Planner(nodes, policy, target, types).decide(groups), types)
 
 
 class _Planner:
     def __init__(
-        self, model: ir.Model, policy: Policy, target: Target, types: ElementTypes
+        self, nodes: list[ir.Node], policy: Policy, target: Target, types: ElementTypes
     ) -> None:
         assert policy.format is not None
         self._policy = policy
@@ -111,7 +114,7 @@ class _Planner:
         self._types = types
         self._narrow = policy.format
         self._legality = Legality(types)
-        self._nodes = [node for graph in main_graphs(model) for node in graph]
+        self._nodes = nodes
         self._pins: Pins = {}
 
     def decide(self, groups: list[Group]) -> dict[Group, Decision]:
@@ -229,8 +232,7 @@ def _reads_quantised(node: ir.Node) -> bool:
     return False
 
 
-def _check_patterns(model: ir.Model, policy: Policy) -> None:
-    nodes = [node for graph in main_graphs(model) for node in graph]
+def _check_patterns(nodes: list[ir.Node], policy: Policy) -> None:
     _check("op", policy.keep_ops, {op_name(node) for node in nodes})
     _check("node", policy.keep_nodes, {node.name for node in nodes if node.name})
 

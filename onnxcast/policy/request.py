@@ -9,14 +9,14 @@ import difflib
 import enum
 import fnmatch
 from collections.abc import Iterable
-from typing import TypeVar
+from typing import TypedDict, TypeVar
 
 from onnxcast.errors import InputError
 from onnxcast.formats import BFLOAT16, FLOAT16, Format
 
 _T = TypeVar("_T")
 
-__all__ = ["DTYPES", "TOKENS", "Policy", "Scope", "make_policy"]
+__all__ = ["DTYPES", "TOKENS", "Functions", "Policy", "Scope", "make_policy"]
 
 
 class Scope(enum.Enum):
@@ -25,6 +25,14 @@ class Scope(enum.Enum):
     ALL = "all"
     MATMULT = "matmult"
     NONE = "none"
+
+
+class Functions(enum.Enum):
+    """What happens to model-local functions."""
+
+    KEEP = "keep"
+    SPECIALISE = "specialise"
+    INLINE = "inline"
 
 
 DTYPES: dict[str, Format] = {
@@ -55,12 +63,15 @@ class Policy:
         format: The narrow format; None for scope ``none`` only.
         keep_ops: Op types that stay wide (shell patterns).
         keep_nodes: Node names that stay wide (shell patterns).
+        functions: Whether bodies of model-local functions are kept, narrowed per call type, or
+            inlined first. Calls take and give float32 in any case.
     """
 
     scope: Scope
     format: Format | None
     keep_ops: frozenset[str] = frozenset()
     keep_nodes: frozenset[str] = frozenset()
+    functions: Functions = Functions.KEEP
 
     def __post_init__(self) -> None:
         if (self.format is None) != (self.scope is Scope.NONE):
@@ -87,11 +98,17 @@ class Policy:
         return bool(name) and _matches(name or "", self.keep_nodes)
 
 
+class _Kept(TypedDict):
+    keep_ops: frozenset[str]
+    keep_nodes: frozenset[str]
+    functions: Functions
+
+
 def _matches(name: str, patterns: Iterable[str]) -> bool:
     return any(name == pattern or fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
 
 
-def make_policy(
+def make_policy(  # noqa: PLR0913 - one keyword per option, as on the command line
     *,
     fp32_cast: str | None = None,
     scope: str | None = None,
@@ -99,6 +116,7 @@ def make_policy(
     preferred: Format | None = None,
     keep_ops: Iterable[str] = (),
     keep_nodes: Iterable[str] = (),
+    functions: str = "keep",
 ) -> Policy:
     """Resolve a token, or a scope and a dtype, to a policy.
 
@@ -106,14 +124,18 @@ def make_policy(
     target's format, else float16; only the bare token ``all`` means bfloat16.
 
     Raises:
-        InputError: An unknown token, scope or dtype (the known ones are listed), or a token
-            together with a scope or dtype.
+        InputError: An unknown token, scope, dtype or mode of functions (the known ones are
+            listed), or a token together with a scope or dtype.
     """
     if fp32_cast is not None and (scope is not None or dtype is not None):
         raise InputError(
             f"token {fp32_cast!r} together with a scope or dtype: give the token or the other two"
         )
-    keep = {"keep_ops": frozenset(keep_ops), "keep_nodes": frozenset(keep_nodes)}
+    keep: _Kept = {
+        "keep_ops": frozenset(keep_ops),
+        "keep_nodes": frozenset(keep_nodes),
+        "functions": _known("functions", functions, {member.value: member for member in Functions}),
+    }
     if fp32_cast is not None:
         chosen, format_ = _known("token", fp32_cast, TOKENS)
         return Policy(scope=chosen, format=format_, **keep)

@@ -16,8 +16,14 @@ from onnxcast.verification.values import Feeds, Value
 
 __all__ = ["first_diverging"]
 
-# Float types that onnxruntime hands to Python.
-_EXCHANGED = (ir.DataType.FLOAT16, ir.DataType.FLOAT, ir.DataType.DOUBLE)
+# Types that onnxruntime hands to Python.
+_EXCHANGED = frozenset(
+    ir.DataType[name]
+    for name in (
+        *("FLOAT16", "FLOAT", "DOUBLE", "BOOL", "STRING"),
+        *("INT8", "INT16", "INT32", "INT64", "UINT8", "UINT16", "UINT32", "UINT64"),
+    )
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,12 +56,8 @@ def first_diverging(
     Returns:
         Node, op and figures on one line; "" if no value of the main graph tells.
     """
-    common, types = inner_values(candidate), ElementTypes(reference)
-    names = [
-        name
-        for name, value in inner_values(reference).items()
-        if name in common and types.dtype(value) in _EXCHANGED
-    ]
+    common = set(_exchanged(candidate))
+    names = [name for name in _exchanged(reference) if name in common]
     findings: dict[str, _Finding] = {}
     pairs = zip(
         observe(reference, names, feeds[0], worker, folder),
@@ -65,6 +67,12 @@ def first_diverging(
     for (name, wanted), (_, found) in pairs:
         findings[name] = _compared(name, wanted, found, tolerance)
     return _first(reference, findings)
+
+
+def _exchanged(model: ir.Model) -> list[str]:
+    """Names of the values that can be looked at, in topological order."""
+    types = ElementTypes(model)
+    return [name for name, value in inner_values(model).items() if types.dtype(value) in _EXCHANGED]
 
 
 def _compared(

@@ -12,6 +12,7 @@ float16 in float32 and lacks bfloat16.
 
 import contextlib
 import dataclasses
+import logging
 import pathlib
 import re
 import tempfile
@@ -37,6 +38,8 @@ from onnxcast.verification.values import Feeds, Value
 
 __all__ = ["Proof", "first_difference", "prove"]
 
+_logger = logging.getLogger(__name__)
+
 _OP_WITHOUT_KERNEL = re.compile(r"implementation for (\w+)")
 
 
@@ -50,6 +53,7 @@ class Proof:
         reference: ``source``, or ``source's twin`` if the source holds narrow values.
         as_is: ``ran``; ``not run`` for want of a kernel or ``crashed``, which is no fault of the
             result; or ``failed``. With the cause.
+        twin: ``ran``, or as for `as_is`: then nothing shows the numbers, which is a fault.
         default_level: ``loads``, or what onnxruntime said at its default optimisation level.
         rounded: How many values the twin rounds.
         assumed: Ops of many steps for which one rounding is assumed, with counts.
@@ -64,6 +68,7 @@ class Proof:
     samples: int
     reference: str
     as_is: str
+    twin: str
     default_level: str
     rounded: int
     assumed: Mapping[str, int]
@@ -109,11 +114,11 @@ def prove(
         default_level = prover.load_at_default_level()
         progress("run the twin")
         twin = build_twin(result)
-        twin_errors = prover.run_twin(twin)
-        ok = not as_is.startswith("failed")
-        ok = ok and all(error.ok for error in (*twin_errors, *as_is_errors))
+        twin_ran, twin_errors = prover.run_twin(twin)
+        ran = twin_ran == "ran" and not as_is.startswith("failed")
+        ok = ran and all(error.ok for error in (*twin_errors, *as_is_errors))
         diverging = ""
-        if not ok and not as_is.startswith("failed"):
+        if ran and not ok:
             progress("look for the first diverging node")
             twin_fails = not all(error.ok for error in twin_errors)
             diverging = prover.locate(twin.model if twin_fails else result)
@@ -122,6 +127,7 @@ def prove(
         samples=len(feeds),
         reference=prover.reference,
         as_is=as_is,
+        twin=twin_ran,
         default_level=default_level,
         rounded=twin.rounded,
         assumed=twin.assumed,
@@ -178,18 +184,26 @@ class _Prover:
             return _told(failure)
         return "loads"
 
-    def run_twin(self, twin: Twin) -> list[OutputError]:
-        """Run the twin."""
-        return self._compared(self._run(twin.model, None, "twin.onnx"))
+    def run_twin(self, twin: Twin) -> tuple[str, list[OutputError]]:
+        """Run the twin; say whether that was possible."""
+        try:
+            found = self._run(twin.model, None, "twin.onnx")
+        except RuntimeFailure as failure:
+            return _told(failure), []
+        return "ran", self._compared(found)
 
     def locate(self, candidate: ir.Model) -> str:
         """Look for the first node at which `candidate` diverges from the reference."""
         reference = self._reference_model
         assert reference is not None
         feeds = (_fed(self._feeds, reference), _fed(self._feeds, candidate))
-        return first_diverging(
-            reference, candidate, feeds, self._tolerance, self._worker, self._folder
-        )
+        try:
+            return first_diverging(
+                reference, candidate, feeds, self._tolerance, self._worker, self._folder
+            )
+        except RuntimeFailure as failure:
+            _logger.info("the first diverging node is not known: %s", failure.message)
+            return ""
 
     def _run(self, model: ir.Model, path: pathlib.Path | None, name: str) -> list[dict[str, Value]]:
         if path is None:

@@ -26,12 +26,13 @@ import numpy as np
 import onnx_ir as ir
 from onnx_ir.passes.common import InlinePass
 
+from onnxcast.formats import FLOAT32, Format, of
 from onnxcast.graph.edit import Names, cast_target
 from onnxcast.graph.types import ElementTypes
 from onnxcast.graph.walk import bodies, main_graphs, op_name
 from onnxcast.policy import Meaning, has_meaning
 
-__all__ = ["Twin", "build_twin", "has_narrow_values"]
+__all__ = ["Twin", "build_twin", "has_narrow_values", "narrowest_format"]
 
 NARROW = frozenset({ir.DataType.FLOAT16, ir.DataType.BFLOAT16})
 
@@ -65,9 +66,16 @@ class Twin:
 
 def has_narrow_values(model: ir.Model) -> bool:
     """Whether `model` holds a float16 or bfloat16 value, in calls of its functions too."""
-    model = _inlined(model) if model.functions else model
-    types = ElementTypes(model)
-    return any(_is_narrow(types.of(value)) for value in _values(model))
+    return not NARROW.isdisjoint(_element_types(model))
+
+
+def narrowest_format(model: ir.Model) -> Format:
+    """The float format with the fewest significant bits in `model`, in calls of its functions too.
+
+    float32 for a model without floats.
+    """
+    found = (of(dtype) for dtype in _element_types(model) if dtype.is_floating_point())
+    return min(found, key=lambda format_: format_.significand, default=FLOAT32)
 
 
 def build_twin(model: ir.Model) -> Twin:
@@ -97,9 +105,22 @@ def build_twin(model: ir.Model) -> Twin:
 def _inlined(model: ir.Model) -> ir.Model:
     """A copy of `model` without functions."""
     copy = model.clone()
+    for function in copy.functions.values():
+        # Bodies are run at the model's opsets whatever they import, and the checker sees to it
+        # that those are compatible; inlining wants them equal.
+        known = copy.opset_imports.items()
+        imported = {name: version for name, version in known if name in function.opset_imports}
+        function.opset_imports.update(imported)
     if copy.functions:
         InlinePass()(copy)
     return copy
+
+
+def _element_types(model: ir.Model) -> set[ir.DataType]:
+    model = _inlined(model) if model.functions else model
+    types = ElementTypes(model)
+    known = (types.of(value) for value in _values(model))
+    return {type_.dtype for type_ in known if type_ is not None}
 
 
 def _values(model: ir.Model) -> Iterator[ir.Value]:

@@ -112,8 +112,8 @@ def test_a_nodes_version_is_its_domains_in_the_scope(opsets: str) -> None:
     assert schemas.is_call(call)
     assert schemas.signature(call) is None
     function = next(iter(loaded.functions.values()))
-    assert schemas.version(function[0], function.opset_imports) == 12
-    inner = schemas.signature(function[0], function.opset_imports)
+    assert schemas.version(function[0]) == 12
+    inner = schemas.signature(function[0])
     assert inner is not None
     assert not inner.allows("T", BFLOAT16)
 

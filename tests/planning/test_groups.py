@@ -1,13 +1,14 @@
 """A group is one type variable of one node; only float32 ones are listed."""
 
 from onnxcast.graph.types import ElementTypes
+from onnxcast.graph.walk import main_graphs
 from onnxcast.planning.groups import Group, Kind, find_groups
 from tests.planning.plans import load
 
 
 def groups(text: str, opset: int = 21) -> list[Group]:
     model = load(text, opset)
-    return find_groups(model, ElementTypes(model))
+    return find_groups(main_graphs(model), ElementTypes(model))
 
 
 def described(found: list[Group]) -> list[tuple[str, str, tuple[int, ...], tuple[int, ...]]]:

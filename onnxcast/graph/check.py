@@ -1,0 +1,50 @@
+"""Whether a model is valid ONNX, as onnx's own checker says."""
+
+import contextlib
+from collections.abc import Iterator
+
+import onnx
+import onnx_ir as ir
+from onnx_ir.passes.common import CheckerPass
+
+from onnxcast.files import tensor_slots
+
+__all__ = ["fault"]
+
+_LENGTH = 300
+
+
+def fault(model: ir.Model, *, full: bool) -> str:
+    """What onnx's checker says of `model`, on one line; "" if it accepts it.
+
+    Args:
+        model: It is as it was afterwards.
+        full: Whether shapes and types are inferred and must agree with the declared ones.
+    """
+    with _without_files(model):
+        try:
+            CheckerPass(full_check=full)(model)
+        except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError) as error:
+            return " ".join(str(error).split())[:_LENGTH]
+    return ""
+
+
+@contextlib.contextmanager
+def _without_files(model: ir.Model) -> Iterator[None]:
+    """Hide that tensors are in files: the checker looks for those in the current folder.
+
+    Their data is not read unless the checker is handed it, which large weights never are.
+    """
+    external = [slot for slot in tensor_slots(model) if isinstance(slot.tensor, ir.ExternalTensor)]
+    for slot in external:
+        slot.put(_lazy(slot.tensor))
+    try:
+        yield
+    finally:
+        for slot in external:
+            slot.put(slot.tensor)
+
+
+def _lazy(tensor: ir.TensorProtocol) -> ir.LazyTensor:
+    shape = ir.Shape(tensor.shape.numpy())
+    return ir.LazyTensor(lambda: tensor, tensor.dtype, shape, name=tensor.name)
