@@ -34,7 +34,9 @@ def build_pipeline(policy: Policy, target: Target) -> tuple[ir.passes.InPlacePas
     return (
         *(() if prepare is None else (prepare(),)),
         NormalisePass(),
-        FoldCastsPass(),  # so that the plan sees what the source's own Casts amount to
+        # The plan sees what the source's own Casts amount to, and nothing that nobody reads.
+        FoldCastsPass(),
+        TidyPass(),
         *(() if chosen is None else (chosen(policy=policy, target=target),)),
         FoldCastsPass(),
         ShrinkInitializersPass(),
