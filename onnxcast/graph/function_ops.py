@@ -36,7 +36,7 @@ class FunctionBodies:
         True for ops without a function body.
         """
         schema = signature.schema
-        if not (schema.has_function or schema.has_context_dependent_function):
+        if schema is None or not (schema.has_function or schema.has_context_dependent_function):
             return True
         attributes = [
             ir.serde.serialize_attribute(attribute)

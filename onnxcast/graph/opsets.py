@@ -85,13 +85,19 @@ def _refusal(current: int, version: int, why: str) -> RefusedError:
 
 
 def _restore(model: ir.Model, raised: ir.Model, version: int) -> None:
-    """Give `raised` what the converter drops: functions, metadata, folders of external data."""
+    """Give `raised` what the converter drops: functions, metadata, folders of external data.
+
+    And take what it adds to the declarations of the graph's inputs and outputs.
+    """
     for domain in ONNX_DOMAINS:
         if domain in raised.opset_imports:
             raised.opset_imports[domain] = version
     for identifier, function in model.functions.items():
         raised.functions[identifier] = function.clone()
     raised.metadata_props.update(model.metadata_props)
+    interface = (*model.graph.inputs, *model.graph.outputs)
+    for value, known in zip((*raised.graph.inputs, *raised.graph.outputs), interface, strict=True):
+        value.type, value.shape = known.type, known.shape
     pending = [(model.graph, raised.graph)]
     while pending:
         before, after = pending.pop()

@@ -13,6 +13,7 @@ from typing import Any
 import onnx
 import onnx_ir as ir
 
+from onnxcast.graph.contrib import CONTRIB, CONTRIB_DOMAIN
 from onnxcast.graph.walk import nested_graphs
 
 __all__ = ["ONNX_DOMAINS", "Parameter", "Schemas", "Signature", "signature_of", "type_string"]
@@ -42,13 +43,15 @@ class Signature:
     """The types that one op takes and gives at one opset.
 
     Attributes:
-        schema: The schema it was read from.
+        schema: The schema it was read from; None for a row of `onnxcast.graph.contrib`.
+        since_version: Opset version of its domain that brought it in this form.
         inputs: Formal operands in order; a variadic one is last.
         outputs: Formal results in order; a variadic one is last.
         allowed: For each type variable the type strings that it may take.
     """
 
     schema: Any  # onnx.defs.OpSchema, whose type stub lacks what it says about function bodies
+    since_version: int
     inputs: tuple[Parameter, ...]
     outputs: tuple[Parameter, ...]
     allowed: Mapping[str, frozenset[str]]
@@ -94,7 +97,9 @@ def _element_string(dtype: ir.DataType) -> str:
 
 @functools.cache
 def signature_of(domain: str, op_type: str, version: int) -> Signature | None:
-    """Signature of an op at an opset version of its domain; None for an op that onnx lacks."""
+    """Signature of an op at an opset version of its domain; None for an op that nobody knows."""
+    if domain == CONTRIB_DOMAIN:
+        return _contrib_signature(op_type)
     if domain in ONNX_DOMAINS:
         domain = ""
     try:
@@ -103,12 +108,30 @@ def signature_of(domain: str, op_type: str, version: int) -> Signature | None:
         return None
     return Signature(
         schema=schema,
+        since_version=schema.since_version,
         inputs=tuple(_parameter(formal) for formal in schema.inputs),
         outputs=tuple(_parameter(formal) for formal in schema.outputs),
         allowed={
             constraint.type_param_str: frozenset(constraint.allowed_type_strs)
             for constraint in schema.type_constraints
         },
+    )
+
+
+def _contrib_signature(op_type: str) -> Signature | None:
+    row = CONTRIB.get(op_type)
+    if row is None:
+        return None
+
+    def parameters(variables: str) -> tuple[Parameter, ...]:
+        return tuple(Parameter("", variable, False, True) for variable in variables.split())
+
+    return Signature(
+        schema=None,
+        since_version=1,
+        inputs=parameters(row.operands),
+        outputs=parameters(row.results),
+        allowed={"T": frozenset(f"tensor({name})" for name in row.types)},
     )
 
 

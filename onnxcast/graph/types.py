@@ -260,6 +260,8 @@ def inferred_results(
         A type per result, None where too little is known about the operands; None instead of
         all if inference refuses the operands.
     """
+    if signature.schema is None:
+        return [None] * len(node.outputs)
     proto = onnx.NodeProto(op_type=node.op_type, domain=node.domain)
     proto.input.extend("" if value is None else f"i{k}" for k, value in enumerate(node.inputs))
     proto.output.extend(f"o{k}" if value.name else "" for k, value in enumerate(node.outputs))

@@ -29,7 +29,7 @@ class Legality:
         signature, version = schemas.signature(node), schemas.version(node)
         assert signature is not None
         assert version is not None
-        op = f"{node.op_type}-{signature.schema.since_version}"
+        op = f"{node.op_type}-{signature.since_version}"
         if not all(signature.allows(variable, type_) for variable in group.variables):
             return Reason.SCHEMA, op
         before: _Types = [None if v is None else self._types.of(v) for v in node.inputs]

@@ -54,10 +54,12 @@ class Plan:
     Attributes:
         decisions: One per group.
         types: Element types of the model that the plan is for.
+        labels: What nodes without a name are called, as long as the model is unchanged.
     """
 
     decisions: Mapping[Group, Decision]
     types: ElementTypes
+    labels: Mapping[ir.Node, str]
 
     def narrow(self) -> Iterator[tuple[Group, Format]]:
         """The groups that change, with the format they get."""
@@ -69,7 +71,7 @@ class Plan:
         """The plan as plain records, one per group, for people and reports."""
         return [
             {
-                "node": label(group.node),
+                "node": group.node.name or self.labels[group.node],
                 "op": op_name(group.node),
                 "variable": group.variable,
                 "format": decision.format.name,
@@ -100,8 +102,11 @@ def make_plan(model: ir.Model, policy: Policy, target: Target) -> Plan:
     groups = find_groups(graphs, types)
     if policy.format is None:
         scope = Decision(FLOAT32, Reason.SCOPE)
-        return Plan(dict.fromkeys(groups, scope), types)
-    return Plan(_Planner(nodes, policy, target, types).decide(groups), types)
+        decisions = dict.fromkeys(groups, scope)
+    else:
+        decisions = _Planner(nodes, policy, target, types).decide(groups)
+    labels = {group.node: label(group.node) for group in groups if not group.node.name}
+    return Plan(decisions, types, labels)
 
 
 class _Planner:

@@ -5,7 +5,8 @@ elements, and both must be within a tolerance. The figures are relative to the w
 element near zero may be off by many times its own size and matter to nobody. Three things would
 spoil such figures and are treated apart: non-finite elements must stand exactly where the
 reference has them, mask values (a few of -1e9 among ordinary numbers) have an error of their own,
-and a reference that is zero everywhere has no scale, so there the error is absolute.
+and a reference that is zero everywhere has no scale, so there the error is absolute. A tolerance
+of 0 asks for the same bits, signs of zeros included.
 """
 
 import dataclasses
@@ -40,6 +41,9 @@ class Tolerance:
 
     max: float
     rms: float
+
+
+_EXACT = Tolerance(max=0.0, rms=0.0)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -153,11 +157,20 @@ def _compare_items(
         return _unlike(name, why)
     if reference is not None and candidate is not None:
         if _is_float(reference):
-            return _compare_floats(name, reference, candidate, tolerance)
+            error = _compare_floats(name, reference, candidate, tolerance)
+            if error.ok and tolerance == _EXACT and not _same_signs(reference, candidate):
+                return _unlike(name, "differs in the sign of a zero")
+            return error
         differ = np.count_nonzero(reference != candidate)
         if differ:
             return _unlike(name, f"differs in {differ} of {reference.size} elements")
     return OutputError(name, 0.0, 0.0, ok=True, why="")
+
+
+def _same_signs(a: Array, b: Array) -> bool:
+    """Whether signs agree in two arrays that are NaN in the same places."""
+    a, b = _real(a), _real(b)
+    return bool(np.all(np.isnan(a) | (np.signbit(a) == np.signbit(b))))
 
 
 def _obstacle(reference: Array | None, candidate: Array | None) -> str:

@@ -17,6 +17,7 @@ import pathlib
 import re
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TypeAlias
 
 import numpy as np
 import onnx_ir as ir
@@ -29,14 +30,18 @@ from onnxcast.verification.comparison import (
     Tolerance,
     bit_equal,
     compare,
+    default_tolerance,
     worst,
 )
 from onnxcast.verification.divergence import first_diverging
 from onnxcast.verification.session import RuntimeFailure, Worker
-from onnxcast.verification.twin import Twin, build_twin, has_narrow_values
+from onnxcast.verification.twin import Twin, build_twin, has_narrow_values, narrowest_format
 from onnxcast.verification.values import Feeds, Value
 
 __all__ = ["Proof", "first_difference", "prove"]
+
+Outputs: TypeAlias = Sequence[Mapping[str, Value]]
+"""The outputs for each sample."""
 
 _logger = logging.getLogger(__name__)
 
@@ -106,9 +111,9 @@ def prove(
         RefusedError: The source itself does not run.
     """
     with tempfile.TemporaryDirectory(prefix="onnxcast-") as folder:
-        prover = _Prover(worker, feeds, tolerance, pathlib.Path(folder))
+        prover = _Prover(source, worker, feeds, tolerance, pathlib.Path(folder))
         progress("run the source")
-        prover.run_reference(source)
+        prover.run_reference()
         progress("run the result as is")
         as_is, as_is_errors = prover.run_as_is(result)
         default_level = prover.load_at_default_level()
@@ -121,7 +126,7 @@ def prove(
         if ran and not ok:
             progress("look for the first diverging node")
             twin_fails = not all(error.ok for error in twin_errors)
-            diverging = prover.locate(twin.model if twin_fails else result)
+            diverging = prover.locate(twin.model if twin_fails else result, as_is=not twin_fails)
     return Proof(
         ok=ok,
         samples=len(feeds),
@@ -143,6 +148,7 @@ class _Prover:
 
     def __init__(
         self,
+        source: Source,
         worker: Worker,
         feeds: Sequence[Feeds],
         tolerance: Tolerance,
@@ -152,19 +158,38 @@ class _Prover:
         self._feeds = feeds
         self._tolerance = tolerance
         self._folder = folder
-        self._reference_model: ir.Model | None = None
-        self._wanted: list[dict[str, Value]] = []
+        self._source = source
+        self._model = source.model
+        self._wanted: Outputs = []
+        self._wanted_as_is: Outputs = []
+        self._tolerance_as_is = tolerance
         self.reference = "source"
 
-    def run_reference(self, source: Source) -> None:
+    def run_reference(self) -> None:
         """Run the source, or its twin, and keep the outputs."""
-        model, path = source.model, source.path
-        if has_narrow_values(model):
-            self.reference = "source's twin"
-            model, path = build_twin(model).model, None
-        self._reference_model = model
+        if has_narrow_values(self._model):
+            self._run_narrow_reference()
+            return
         with _refusal():
-            self._wanted = self._run(model, path, "reference.onnx")
+            self._wanted = self._run(self._model, self._source.path, "source.onnx")
+        self._wanted_as_is = self._wanted
+
+    def _run_narrow_reference(self) -> None:
+        """Run the source's twin, and the source as is: onnxruntime hides rounding in both models.
+
+        How much it hides depends on where Casts stand, so then no run as is can be exact.
+        """
+        self.reference = "source's twin"
+        self._model = build_twin(self._source.model).model
+        with _refusal():
+            self._wanted = self._run(self._model, None, "reference.onnx")
+        self._wanted_as_is = self._wanted
+        with contextlib.suppress(RuntimeFailure):  # then the twin is all there is to compare with
+            source = self._source
+            self._wanted_as_is = self._run(source.model, source.path, "source.onnx")
+        usual = default_tolerance(narrowest_format(self._source.model))
+        given = self._tolerance
+        self._tolerance_as_is = Tolerance(max(given.max, usual.max), max(given.rms, usual.rms))
 
     def run_as_is(self, result: ir.Model) -> tuple[str, list[OutputError]]:
         """Run the result itself; say whether that was possible."""
@@ -174,7 +199,7 @@ class _Prover:
             found = self._worker.run(path, _fed(self._feeds, result), level="disable_all")
         except RuntimeFailure as failure:
             return _told(failure), []
-        return "ran", self._compared(found)
+        return "ran", _compared(self._wanted_as_is, found, self._tolerance_as_is)
 
     def load_at_default_level(self) -> str:
         """Load the result as an application would."""
@@ -190,34 +215,35 @@ class _Prover:
             found = self._run(twin.model, None, "twin.onnx")
         except RuntimeFailure as failure:
             return _told(failure), []
-        return "ran", self._compared(found)
+        return "ran", _compared(self._wanted, found, self._tolerance)
 
-    def locate(self, candidate: ir.Model) -> str:
-        """Look for the first node at which `candidate` diverges from the reference."""
-        reference = self._reference_model
-        assert reference is not None
+    def locate(self, candidate: ir.Model, *, as_is: bool) -> str:
+        """Look for the first node at which `candidate` diverges from what it is compared with."""
+        reference = self._source.model if as_is else self._model
+        tolerance = self._tolerance_as_is if as_is else self._tolerance
         feeds = (_fed(self._feeds, reference), _fed(self._feeds, candidate))
         try:
             return first_diverging(
-                reference, candidate, feeds, self._tolerance, self._worker, self._folder
+                reference, candidate, feeds, tolerance, self._worker, self._folder
             )
         except RuntimeFailure as failure:
             _logger.info("the first diverging node is not known: %s", failure.message)
             return ""
 
-    def _run(self, model: ir.Model, path: pathlib.Path | None, name: str) -> list[dict[str, Value]]:
+    def _run(self, model: ir.Model, path: pathlib.Path | None, name: str) -> Outputs:
         if path is None:
             path = self._folder / name
             commit(model, path)
         return self._worker.run(path, _fed(self._feeds, model), level="disable_all")
 
-    def _compared(self, found: Sequence[Mapping[str, Value]]) -> list[OutputError]:
-        """The worst error of each output over the samples."""
-        by_output: dict[str, list[OutputError]] = {}
-        for wanted, given in zip(self._wanted, found, strict=True):
-            for error in compare(wanted, given, self._tolerance):
-                by_output.setdefault(error.name, []).append(error)
-        return [worst(errors) for errors in by_output.values()]
+
+def _compared(wanted: Outputs, found: Outputs, tolerance: Tolerance) -> list[OutputError]:
+    """The worst error of each output over the samples."""
+    by_output: dict[str, list[OutputError]] = {}
+    for before, after in zip(wanted, found, strict=True):
+        for error in compare(before, after, tolerance):
+            by_output.setdefault(error.name, []).append(error)
+    return [worst(errors) for errors in by_output.values()]
 
 
 def first_difference(

@@ -46,7 +46,7 @@ class Example:
     def proto(self) -> onnx.ModelProto:
         operands = f"float[{self.x}] x" + (f", float[{self.w}] w" if self.w else "")
         return onnx.parser.parse_model(
-            f'<ir_version: 10, opset_import: ["": {self.opset}]> '
+            f'<ir_version: 10, opset_import: ["": {self.opset}, "com.microsoft": 1]> '
             f"g ({operands}) => ({self.results}) <{self.constants}> {{ {self.body} }}"
         )
 
@@ -66,6 +66,8 @@ class Example:
         return ir.from_proto(self.proto()).graph[-1]
 
 
+ZEROS = ", ".join("0" * 8)
+ONES = ", ".join("1" * 8)
 INDEX = "int64[1] s = {0}"
 
 EXAMPLES: Mapping[str, Example] = {
@@ -113,6 +115,9 @@ EXAMPLES: Mapping[str, Example] = {
         constants=f"float[1,1,3,4] v = {{{', '.join(str(k / 4) for k in range(12))}}}",
         opset=23,
     ),
+    "com.microsoft.FusedMatMul": Example("com.microsoft.FusedMatMul (x, w)", w="4,3"),
+    "com.microsoft.TransposeMatMul": Example("com.microsoft.TransposeMatMul (x, w)", w="4,3"),
+    "com.microsoft.FusedConv": Example("com.microsoft.FusedConv (x, w)", x="1,2,4,4", w="3,2,2,2"),
     # Sums.
     "ReduceSum": Example("ReduceSum (x)"),
     "ReduceMean": Example("ReduceMean (x)"),
@@ -137,6 +142,22 @@ EXAMPLES: Mapping[str, Example] = {
     "DFT": Example("DFT <axis = 1> (x)", x="1,8,1", opset=17),
     "STFT": Example(
         "STFT (x, s, , n)", x="1,8,1", constants="int64 s = {8}, int64 n = {8}", opset=17
+    ),
+    "com.microsoft.SkipLayerNormalization": Example(
+        "com.microsoft.SkipLayerNormalization (x, s, g)",
+        x="1,1,8",
+        constants=f"float[1,1,8] s = {{{ZEROS}}}, float[8] g = {{{ONES}}}",
+    ),
+    "com.microsoft.SkipSimplifiedLayerNormalization": Example(
+        "com.microsoft.SkipSimplifiedLayerNormalization (x, s, g)",
+        x="1,1,8",
+        constants=f"float[1,1,8] s = {{{ZEROS}}}, float[8] g = {{{ONES}}}",
+    ),
+    "com.microsoft.EmbedLayerNormalization": Example(
+        "y, m = com.microsoft.EmbedLayerNormalization (i, , x, p, , g, b)",
+        x="1,8",
+        constants=f"int32[1,1] i = {{0}}, float[1,8] p = {{{ZEROS}}}, "
+        f"float[8] g = {{{ONES}}}, float[8] b = {{{ZEROS}}}",
     ),
     "NegativeLogLikelihoodLoss": Example(
         "NegativeLogLikelihoodLoss (x, s)", x="8,1", constants="int64[8] s = {0,0,0,0,0,0,0,0}"
