@@ -1,4 +1,4 @@
-"""Number formats: the values each one holds, which holds all of another's, and rounding to one.
+"""The number formats and the values each one holds.
 
 A numeric format holds 0 and every ±m·2**e with m < 2**significand and e >= quantum that lies
 between its `min` and `max`. Integers are the case quantum = 0. Everything else is computed from
@@ -13,11 +13,7 @@ these facts. Their sources:
 import dataclasses
 import difflib
 import enum
-import functools
-from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 import onnx_ir as ir
 
 from onnxcast.errors import InputError
@@ -55,12 +51,8 @@ __all__ = [
     "Format",
     "Kind",
     "by_name",
-    "contains",
     "float32r",
-    "join",
     "of",
-    "round_to",
-    "to_storage",
 ]
 
 
@@ -249,150 +241,3 @@ def by_name(name: str) -> Format:
         nearest = sorted(known, key=lambda each: -likeness[each])
         raise InputError(f"unknown number format {name!r}; use one of {', '.join(nearest)}")
     return known[name]
-
-
-def contains(wide: Format, narrow: Format) -> bool:
-    """Whether every value of `narrow` is a value of `wide`, so that a Cast to it is exact.
-
-    The zeros, infinities and NaN count as values; NaN payloads do not. A real value counts as the
-    complex one without imaginary part; a string is no number's value.
-    """
-    if Kind.STRING in (wide.kind, narrow.kind):
-        return wide == narrow
-    if narrow.kind is Kind.COMPLEX and wide.kind is not Kind.COMPLEX:
-        return False
-    return (
-        wide.significand >= narrow.significand
-        and wide.quantum <= narrow.quantum
-        and wide.smallest <= narrow.smallest
-        and wide.min <= narrow.min
-        and wide.max >= narrow.max
-        and wide.has_inf >= narrow.has_inf
-        and wide.has_nan >= narrow.has_nan
-        and wide.has_negative_zero >= narrow.has_negative_zero
-    )
-
-
-@functools.cache
-def join(a: Format, b: Format) -> Format | None:
-    """The least format that contains both, or None where no least one exists.
-
-    "Least" is by `contains`, among the ONNX formats of one class: complex if either operand is,
-    else float if either is, else integers and bool. A float32r is a candidate only as an operand.
-    """
-    if a == b:
-        return a
-    kinds = _join_kinds(a, b)
-    bounds = [
-        each
-        for each in (*FORMATS, a, b)
-        if each.kind in kinds and contains(each, a) and contains(each, b)
-    ]
-    return next((least for least in bounds if all(contains(each, least) for each in bounds)), None)
-
-
-def _join_kinds(a: Format, b: Format) -> tuple[Kind, ...]:
-    for kind in (Kind.COMPLEX, Kind.FLOAT):
-        if kind in (a.kind, b.kind):
-            return (kind,)
-    return (Kind.SIGNED, Kind.UNSIGNED, Kind.BOOL)
-
-
-@np.errstate(all="ignore")
-def round_to(
-    values: npt.NDArray[Any], target: Format, *, saturate: bool = True
-) -> npt.NDArray[Any]:
-    """Round once to the nearest value of a float format, ties to even, and keep the array's dtype.
-
-    Subnormals and, where the format has it, the sign of zero are kept; other formats give +0.
-    NaN stays NaN; a format without NaN gives its `max`, as ONNX says for float4e2m1.
-    What overflows is decided after rounding (IEEE 754-2019, 7.4; ONNX Cast, "[x]"):
-
-    - float64, float32, float32r, float16, bfloat16: infinity; `saturate` has no say (ONNX Cast);
-    - the float8 types: ±`max`, also for infinities; with `saturate` off, infinity where the
-      format has it and NaN where not (ONNX Cast; OFP8 1.0);
-    - float6 and float4: ±`max`, as they have nothing else (OCP Microscaling 1.0).
-
-    Args:
-        values: float32 or float64, any shape.
-        target: The float format to round to.
-        saturate: ONNX Cast's attribute of that name.
-
-    Returns:
-        The rounded values, in the shape and dtype of `values`; `values` itself if all are exact
-        by their dtype.
-
-    Raises:
-        ValueError: `target` is no float, or is float8e8m0, where ONNX asks for a round_mode; or
-            `values` have another dtype.
-    """
-    return to_storage(values, target, saturate=saturate).astype(values.dtype, copy=False)
-
-
-@np.errstate(all="ignore")
-def to_storage(
-    values: npt.NDArray[Any], target: Format, *, saturate: bool = True
-) -> npt.NDArray[Any]:
-    """Round as `round_to`, but return the dtype that stores `target`.
-
-    Returns:
-        The rounded values in numpy's or ml_dtypes' dtype for the format (float32 for float32r).
-
-    Raises:
-        ValueError: As `round_to`.
-    """
-    source = _source_format(values, target)
-    storage = np.dtype(np.float32) if target.dtype is None else target.dtype.numpy()
-    if contains(target, source):
-        return values.astype(storage, copy=False)
-    flat = _limited(values.reshape(-1), target, saturate)  # numpy makes rank 0 a scalar
-    if source is FLOAT64 and target not in (FLOAT32, FLOAT16):
-        flat = _rounded(flat, target)  # ml_dtypes would round twice, by way of float32
-    elif target.dtype is None:
-        flat = _cut(flat, target)
-    return flat.astype(storage, copy=False).reshape(values.shape)
-
-
-def _source_format(values: npt.NDArray[Any], target: Format) -> Format:
-    stored = target.dtype is not None or target.emin == FLOAT32.emin
-    if target.kind is not Kind.FLOAT or target == FLOAT8E8M0 or not stored:
-        raise ValueError(f"cannot round to {target}: want a float of ONNX's but float8e8m0")
-    if values.dtype == np.float32:
-        return FLOAT32
-    if values.dtype == np.float64:
-        return FLOAT64
-    raise ValueError(f"cannot round {values.dtype} values: want float32 or float64")
-
-
-def _limited(values: npt.NDArray[Any], target: Format, saturate: bool) -> npt.NDArray[Any]:
-    """Apply saturation, which commutes with rounding as the limits are values of the target."""
-    if not target.has_nan:
-        values = np.where(np.isnan(values), values.dtype.type(target.max), values)
-    if not target.has_nan or (saturate and target.bits == 8):
-        values = np.clip(values, target.min, target.max)
-    return values
-
-
-def _rounded(values: npt.NDArray[Any], target: Format) -> npt.NDArray[Any]:
-    """Round in the dtype given: scale each value's last kept bit to 1, round to an integer."""
-    _, exponents = np.frexp(values)
-    steps = np.maximum(exponents - target.significand, target.quantum)
-    rounded = np.ldexp(np.rint(np.ldexp(values, -steps)), steps)
-    beyond = np.copysign(np.inf, values) if target.has_inf else np.nan
-    return np.where(np.abs(rounded) > target.max, beyond, rounded)
-
-
-def _cut(values: npt.NDArray[Any], target: Format) -> npt.NDArray[Any]:
-    """Round float32 to float32r on the bits, ten times faster than `_rounded`.
-
-    Adds just under half a step, one more if the last kept bit is odd, and clears what is below; a
-    carry leads to the next exponent, and from the last one to infinity, as it should. NaN, which
-    it would carry into infinity or -0, is left out.
-    """
-    dropped = FLOAT32.significand - target.significand
-    bits = values.view(np.uint32)
-    rounded = (bits >> np.uint32(dropped)) & np.uint32(1)
-    rounded += bits
-    rounded += np.uint32((1 << (dropped - 1)) - 1)
-    rounded &= np.uint32(2**32 - (1 << dropped))
-    return np.where(np.isnan(values), np.float32(np.nan), rounded.view(np.float32))
