@@ -62,7 +62,8 @@ def print_proof(console: Console, proof: "Proof", *, limit: int | None = None) -
     """
     table = new_table("run", "outcome")
     table.add_row("reference", f"ran: the {proof.reference}")
-    table.add_row("twin", f"ran: {proof.rounded} values rounded as on the device")
+    rounded = f": {proof.rounded} values rounded as on the device" if proof.twin == "ran" else ""
+    table.add_row("twin", f"{proof.twin}{rounded}")
     table.add_row("as is", proof.as_is)
     table.add_row("default level", proof.default_level)
     if proof.assumed:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 
 import onnx_ir as ir
 
+from onnxcast.graph.function_ops import FunctionBodies
 from onnxcast.graph.schemas import Signature
 from onnxcast.graph.types import ElementTypes, inferred_results
 from onnxcast.graph.walk import bodies
@@ -78,10 +79,18 @@ def find_groups(graphs: Iterable[ir.Graph], types: ElementTypes) -> list[Group]:
     In that order every value's producer comes before its readers, since results of a subgraph
     leave it only through groups of kind CONTROL_FLOW.
     """
-    return [group for graph in graphs for node in graph for group in _groups_of(node, types)]
+    function_bodies = FunctionBodies()
+    return [
+        group
+        for graph in graphs
+        for node in graph
+        for group in _groups_of(node, types, function_bodies)
+    ]
 
 
-def _groups_of(node: ir.Node, types: ElementTypes) -> Iterator[Group]:
+def _groups_of(
+    node: ir.Node, types: ElementTypes, function_bodies: FunctionBodies
+) -> Iterator[Group]:
     signature, kind = types.schemas.signature(node), _kind(node, types)
     members: _Members = {}
     not_tensors: set[str] = set()
@@ -98,7 +107,7 @@ def _groups_of(node: ir.Node, types: ElementTypes) -> Iterator[Group]:
             members.setdefault(variable, ([], []))[side].append(index)
     joined = [[variable] for variable in members]
     if len(members) > 1 and signature is not None:
-        joined = _joined(node, signature, members, types)
+        joined = _joined(node, signature, members, types, function_bodies)
     for variables in joined:
         operands = sorted(index for variable in variables for index in members[variable][0])
         results = sorted(index for variable in variables for index in members[variable][1])
@@ -119,18 +128,24 @@ def _joined(
     signature: Signature,
     members: _Members,
     types: ElementTypes,
+    function_bodies: FunctionBodies,
 ) -> list[list[str]]:
-    """Variables of one node, those together that type inference ties to one another.
+    """Variables of one node, those together that type inference or the body ties to one another.
 
     RMSNormalization-23 gives its result the variable of the scale and infers its type from the
-    input, so all three must agree whatever the schema's letters say.
+    input, so all three must agree whatever the schema's letters say; so must both variables of
+    Attention-23, whose body multiplies one by the other.
     """
     attributes = [a for a in node.attributes.values() if not a.is_ref()]
     operands = [None if value is None else types.of(value) for value in node.inputs]
+    version = types.schemas.version(node)
+    assert version is not None
 
     def infer(*variables: str) -> list[ir.TypeProtocol | None] | None:
         probed = {index for variable in variables for index in members[variable][0]}
         given = [_PROBE if k in probed else type_ for k, type_ in enumerate(operands)]
+        if not function_bodies.accept(node, signature, version, given):
+            return None
         return inferred_results(node, signature, given, attributes)
 
     joined = [[variable] for variable in members]

@@ -96,10 +96,23 @@ def build_twin(model: ir.Model) -> Twin:
         for node in graph
         if _has_steps(node, types) and any(output in narrow for output in node.outputs)
     )
+    _forget_shapes(twin)
     rounder = _Rounder(twin, narrow)
     for graph in list(main_graphs(twin)):
         rounder.widen_graph(graph)
     return Twin(twin, rounder.rounded, dict(sorted(assumed.items())))
+
+
+def _forget_shapes(model: ir.Model) -> None:
+    """Drop the declared shapes of inner values: they may be wrong, and nobody needs them.
+
+    onnxruntime forgives a wrong one in the source but not where a Cast repeats it.
+    """
+    for graph in main_graphs(model):
+        for node in graph:
+            for value in node.outputs:
+                if not value.is_graph_output():
+                    value.shape = None
 
 
 def _inlined(model: ir.Model) -> ir.Model:

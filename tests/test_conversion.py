@@ -1,0 +1,499 @@
+"""From a source to a proved result: the opset, the record, and what makes a run repeatable."""
+
+import contextlib
+import importlib.metadata
+import json
+import re
+import types
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx.parser
+import onnx_ir as ir
+import pytest
+from onnx import numpy_helper
+
+import onnxcast
+from onnxcast.verification.comparison import Tolerance
+from onnxcast.verification.session import Worker
+from onnxcast.verification.values import Feeds, Value
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_child() -> Iterator[None]:
+    """One process that runs onnxruntime for all tests here: starting it takes the most time."""
+    with Worker() as worker, pytest.MonkeyPatch.context() as patch:
+        patch.setattr("onnxcast.api.Worker", lambda: contextlib.nullcontext(worker))
+        yield
+
+
+TOKENS = ["all-fp16", "all-bf16", "matmult-fp16", "matmult-bf16", "none"]
+NEWEST = onnx.defs.onnx_opset_version()
+
+
+def parsed(text: str, imports: str = '"": 21, "local": 1') -> onnx.ModelProto:
+    model: onnx.ModelProto = onnx.parser.parse_model(
+        f"<ir_version: 8, opset_import: [{imports}]> {text}"
+    )
+    return model
+
+
+def weights(rows: int, columns: int, name: str) -> onnx.TensorProto:
+    generator = np.random.default_rng(len(name) + rows)
+    array = generator.uniform(-1, 1, (rows, columns)).astype(np.float32)
+    return numpy_helper.from_array(array, name)
+
+
+MLP = """g (float[N,8] x) => (float[N,4] y) {
+    [first] h = MatMul (x, w1)
+    [act] a = Relu (h)
+    [second] y = MatMul (a, w2)
+}"""
+
+
+def mlp(imports: str = '"": 21') -> onnx.ModelProto:
+    model = parsed(MLP, imports)
+    model.graph.initializer.extend([weights(8, 16, "w1"), weights(16, 4, "w2")])
+    return model
+
+
+def branches() -> onnx.ModelProto:
+    model = parsed(
+        """g (float[2,8] x, bool c) => (float[2,8] y, int64[2] k) {
+            n = MatMul (x, w)
+            y = If (c) <
+                then_branch = then () => (float[2,8] t) { u = MatMul (n, w) t = Tanh (u) },
+                else_branch = other () => (float[2,8] e) { e = Softmax (n) }
+            >
+            k = ArgMax <axis = 1, keepdims = 0> (n)
+        }"""
+    )
+    model.graph.initializer.append(weights(8, 8, "w"))
+    return model
+
+
+def function() -> onnx.ModelProto:
+    model = parsed(
+        """g (float[2,8] x) => (float[2,8] y) {
+            [before] h = MatMul (x, w)
+            [call] a = local.Act (h)
+            [after] y = MatMul (a, w)
+        }
+        <domain: "local", opset_import: ["": 21]>
+        Act (a) => (b) { s = Sigmoid (a) b = Mul (a, s) }"""
+    )
+    model.graph.initializer.append(weights(8, 8, "w"))
+    return model
+
+
+def narrow_already() -> onnx.ModelProto:
+    model = parsed(
+        """g (float16[2,8] x) => (float[2,8] y, float16[2,8] z) {
+            v = Cast <to = 1> (x)
+            h = MatMul (v, w)
+            z = Cast <to = 10> (h)
+            d = Cast <to = 11> (h)
+            e = Cast <to = 1> (d)
+            y = Exp (e)
+        }"""
+    )
+    model.graph.initializer.append(weights(8, 8, "w"))
+    return model
+
+
+def contrib() -> onnx.ModelProto:
+    model = parsed(
+        """g (float[8,8] x) => (float[8,8] y) {
+            h = MatMul (x, w)
+            f = com.microsoft.FusedMatMul (h, w)
+            i = com.microsoft.Inverse (f)
+            y = MatMul (i, w)
+        }""",
+        '"": 21, "com.microsoft": 1',
+    )
+    model.graph.initializer.append(weights(8, 8, "w"))
+    return model
+
+
+def old() -> onnx.ModelProto:
+    model = parsed(
+        """g (float[2,8] x) => (float[a,b] y) {
+            [sum] h = ReduceSum <axes = [1]> (x)
+            [wide] m = MatMul (x, w)
+            [add] s = Add (m, h)
+            [soft] y = Softmax (s)
+        }""",
+        '"": 11',
+    )
+    model.graph.initializer.append(weights(8, 8, "w"))
+    return model
+
+
+MODELS: dict[str, Callable[[], onnx.ModelProto]] = {
+    each.__name__: each for each in (mlp, branches, function, narrow_already, contrib, old)
+}
+
+
+def saved(model: onnx.ModelProto, folder: Path) -> Path:
+    path = folder / "model.onnx"
+    onnx.save(model, path)
+    return path
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("token", TOKENS)
+def test_a_second_run_on_the_result_gives_the_same_file(
+    name: str, token: str, tmp_path: Path
+) -> None:
+    first, second = tmp_path / "first.onnx", tmp_path / "second.onnx"
+    once = onnxcast.optimize(saved(MODELS[name](), tmp_path), fp32_cast=token)
+    assert once.modified
+    once.save(first)
+    twice = onnxcast.optimize(first, fp32_cast=token)
+    assert not twice.modified
+    twice.save(second)
+    assert second.read_bytes() == first.read_bytes()
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_without_the_provenance_a_second_run_changes_only_that(name: str) -> None:
+    once = onnxcast.optimize(MODELS[name](), fp32_cast="all-fp16", verify=False).to_proto()
+    bare = onnx.ModelProto()
+    bare.CopyFrom(once)
+    del bare.metadata_props[:]
+    again = onnxcast.optimize(bare, fp32_cast="all-fp16", verify=False).to_proto()
+    assert again == once
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("token", ["all-fp16", "none"])
+def test_a_path_and_models_in_memory_give_the_same_bytes_and_stay(
+    name: str, token: str, tmp_path: Path
+) -> None:
+    proto = MODELS[name]()
+    path, model = saved(proto, tmp_path), ir.from_proto(proto)
+    exported = types.SimpleNamespace(model=ir.from_proto(proto))
+    files = path.read_bytes()
+    protos = [
+        each.SerializeToString(deterministic=True)
+        for each in (proto, ir.to_proto(model), ir.to_proto(exported.model))
+    ]
+    found: set[bytes] = set()
+    for index, kind in enumerate((path, proto, model, exported)):
+        output = tmp_path / f"{index}.onnx"
+        onnxcast.optimize(kind, fp32_cast=token).save(output)
+        found.add(output.read_bytes())
+    assert len(found) == 1
+    assert path.read_bytes() == files
+    after = (proto, ir.to_proto(model), ir.to_proto(exported.model))
+    assert [each.SerializeToString(deterministic=True) for each in after] == protos
+
+
+def test_the_origin_is_written_once_and_the_models_own_metadata_stays() -> None:
+    model = mlp()
+    onnx.helper.set_model_props(model, {"author": "me"})
+    once = onnxcast.optimize(model, fp32_cast="all-fp16", verify=False)
+    assert once.model.metadata_props == {
+        "author": "me",
+        "onnxcast.version": importlib.metadata.version("onnxcast"),
+        "onnxcast.token": "all-fp16",
+        "onnxcast.target": "generic",
+    }
+    twice = onnxcast.optimize(once.model, fp32_cast="all-fp16", verify=False)
+    assert twice.model.metadata_props == once.model.metadata_props
+    other = onnxcast.optimize(once.model, fp32_cast="none", verify=False)
+    assert other.modified
+    assert other.model.metadata_props["onnxcast.token"] == "none"
+
+
+def test_the_opset_is_raised_as_far_as_the_format_needs_and_said() -> None:
+    for token, wanted in (("all-fp16", 11), ("all-bf16", 13), ("none", 11)):
+        result = onnxcast.optimize(old(), fp32_cast=token)
+        assert result.report.opset == (11, wanted)
+        assert result.model.opset_imports[""] == wanted
+        raised = [each for each in result.report.findings if each.code.name == "OPSET_RAISED"]
+        assert [str(each) for each in raised] == (
+            ["OC301 opset raised from 11 to 13"] if wanted == 13 else []
+        )
+
+
+def test_a_raised_model_keeps_the_declared_inputs_and_outputs() -> None:
+    graph = onnxcast.optimize(old(), fp32_cast="all-bf16").to_proto().graph
+    assert list(graph.input) == list(old().graph.input)
+    assert list(graph.output) == list(old().graph.output)
+
+
+def test_keep_refuses_where_the_opset_is_too_low_and_else_keeps() -> None:
+    with pytest.raises(onnxcast.RefusedError, match="all-bf16 needs opset 13, the model is at 11"):
+        onnxcast.optimize(old(), fp32_cast="all-bf16", opset="keep")
+    kept = onnxcast.optimize(old(), fp32_cast="all-fp16", opset="keep", verify=False)
+    assert kept.report.opset == (11, 11)
+
+
+@pytest.mark.parametrize("opset", [18, "18"])
+@pytest.mark.parametrize("token", ["all-fp16", "none"])
+def test_a_number_raises_to_that_opset(opset: int | str, token: str) -> None:
+    result = onnxcast.optimize(old(), fp32_cast=token, opset=opset)
+    assert result.report.opset == (11, 18)
+    assert result.modified
+    assert result.report.proof is not None
+    assert result.report.proof.ok
+
+
+@pytest.mark.parametrize(
+    ("opset", "said"),
+    [
+        ("new", "opset 'new': auto, keep or a number is wanted"),
+        ("²", "opset '²': auto, keep or a number is wanted"),
+        ("", "opset '': auto, keep or a number is wanted"),
+        (-1, "opset -1: auto, keep or a number is wanted"),
+        (True, "opset True: auto, keep or a number is wanted"),
+        (None, "opset None: auto, keep or a number is wanted"),
+        (9, "opset 9 is less than all-bf16 on this model needs: give 13 or more"),
+        (12, "opset 12 is less than all-bf16 on this model needs: give 13 or more"),
+        (NEWEST + 1, f"opset {NEWEST + 1} wanted: the installed onnx knows 1 to {NEWEST}"),
+        (10**30, f"opset {10**30} wanted: the installed onnx knows 1 to {NEWEST}"),
+    ],
+)
+def test_any_other_opset_is_an_input_error(opset: object, said: str) -> None:
+    with pytest.raises(onnxcast.InputError, match=f"^{re.escape(said)}$"):
+        onnxcast.optimize(old(), fp32_cast="all-bf16", opset=opset)  # type: ignore[arg-type] # bad on purpose
+
+
+def test_a_raise_that_changes_a_bit_is_refused() -> None:
+    # onnx's converter leaves Hardmax as it is, whose axis means something else from 13 on.
+    model = parsed("g (float[2,3,4] x) => (float[2,3,4] y) { y = Hardmax (x) }", '"": 11')
+    with pytest.raises(onnxcast.RefusedError) as caught:
+        onnxcast.optimize(model, fp32_cast="all-bf16")
+    assert str(caught.value) == (
+        "output 'y' changes when the opset is raised from 11 to 13: export the model at opset 13"
+    )
+
+
+def test_a_model_without_onnx_ops_gets_an_opset_with_casts() -> None:
+    model = parsed(
+        """g (float[2,2] x) => (float[2,2] y) {
+            y = ai.onnx.ml.Scaler <offset = [1.0], scale = [2.0]> (x)
+        }""",
+        '"ai.onnx.ml": 3',
+    )
+    result = onnxcast.optimize(model, fp32_cast="all-fp16")
+    assert result.report.opset == (None, 13)
+    assert onnxcast.optimize(model, fp32_cast="none").report.opset == (None, None)
+    with pytest.raises(onnxcast.RefusedError, match="needs opset 13"):
+        onnxcast.optimize(model, fp32_cast="all-fp16", opset="keep")
+
+
+def test_types_of_unknown_ops_are_learned_from_a_run() -> None:
+    steps: list[str] = []
+    result = onnxcast.optimize(contrib(), fp32_cast="all-fp16", progress=steps.append)
+    assert "ask onnxruntime for types" in steps
+    assert result.report.plan is not None
+    rows = {row["op"]: row for row in result.report.plan.rows()}
+    assert rows["com.microsoft.Inverse"]["reason"] == "OPAQUE"
+    last = [row for row in result.report.plan.rows() if row["op"] == "MatMul"][-1]
+    assert last["format"] == "float16"
+
+
+def test_an_op_that_onnxruntime_lacks_is_refused_on_one_line() -> None:
+    model = parsed("g (float[N] x) => (float[N] y) { h = local.Unknown (x) y = Neg (h) }")
+    with pytest.raises(onnxcast.RefusedError, match=r"Unknown.*skip the proof with --no-verify"):
+        onnxcast.optimize(model, fp32_cast="all-fp16")
+    result = onnxcast.optimize(model, fp32_cast="all-fp16", verify=False)
+    assert result.report.proof is None
+    assert result.report.inputs == "not verified"
+
+
+def test_external_data_elsewhere_needs_no_particular_folder(tmp_path: Path) -> None:
+    folder = tmp_path / "elsewhere"
+    folder.mkdir()
+    path = folder / "model.onnx"
+    onnx.save(old(), path, save_as_external_data=True, location="w.data", size_threshold=0)
+    for token in ("none", "all-bf16"):
+        result = onnxcast.optimize(path, fp32_cast=token)
+        result.save(tmp_path / f"{token}.onnx")
+        wanted = onnxcast.optimize(old(), fp32_cast=token).to_proto()
+        assert onnx.load(tmp_path / f"{token}.onnx").graph == wanted.graph
+
+
+SQUARE = """g (float[N] x) => (float[N] y, float[N] z) {
+    [square] h = Mul (x, x)
+    [small] s = Mul (h, k)
+    [half] y = Mul (s, k)
+    [other] z = Add (x, x)
+}"""
+
+
+def square() -> onnx.ModelProto:
+    model = parsed(SQUARE)
+    model.graph.initializer.append(numpy_helper.from_array(np.array([1e-2], np.float32), "k"))
+    return model
+
+
+LARGE = {"x": np.array([1000.0, 1.0], np.float32)}
+
+
+def test_a_result_that_does_not_verify_is_never_returned() -> None:
+    with pytest.raises(onnxcast.VerificationError) as caught:
+        onnxcast.optimize(square(), fp32_cast="all-fp16", inputs=LARGE)
+    said = str(caught.value)
+    assert said.startswith("output 'y' does not match: element [0] is inf, the reference has 100 ")
+    assert "first diverging node: square (Mul): element [0] is inf" in said
+    assert "\n" not in said
+
+
+def test_keeping_the_named_node_mends_it() -> None:
+    by_node = onnxcast.optimize(
+        square(), fp32_cast="all-fp16", inputs=LARGE, keep_nodes=["sq*", "small"]
+    )
+    by_op = onnxcast.optimize(square(), fp32_cast="all-fp16", inputs=LARGE, keep_ops=["Mul"])
+    for result, reason in ((by_node, "KEEP_NODE"), (by_op, "KEEP_OP")):
+        assert result.report.plan is not None
+        rows = {row["node"]: row for row in result.report.plan.rows()}
+        for name in ("square", "small"):
+            assert (rows[name]["format"], rows[name]["reason"]) == ("float32", reason)
+        assert rows["other"]["format"] == "float16"
+
+
+def test_a_keep_pattern_that_matches_nothing_is_an_input_error() -> None:
+    with pytest.raises(onnxcast.InputError, match="no node of the model matches 'squares'"):
+        onnxcast.optimize(square(), fp32_cast="all-fp16", keep_nodes=["squares"])
+
+
+def test_the_tolerance_is_a_number_or_both_figures() -> None:
+    for given, wanted in (
+        (None, Tolerance(1e-2, 1e-2)),
+        (0.5, Tolerance(0.5, 0.5)),
+        (Tolerance(max=0.3, rms=0.2), Tolerance(0.3, 0.2)),
+    ):
+        proof = onnxcast.optimize(mlp(), fp32_cast="all-fp16", tolerance=given).report.proof
+        assert proof is not None
+        assert proof.tolerance == wanted
+    for strict in (1e-7, Tolerance(max=1.0, rms=1e-7)):
+        with pytest.raises(onnxcast.VerificationError, match="rms error"):
+            onnxcast.optimize(mlp(), fp32_cast="all-fp16", tolerance=strict)
+
+
+def test_scope_none_is_compared_bit_for_bit() -> None:
+    result = onnxcast.optimize(branches(), fp32_cast="none")
+    assert result.report.proof is not None
+    assert result.report.proof.tolerance == Tolerance(0.0, 0.0)
+    assert {error.max_error for error in result.report.proof.twin_errors} == {0.0}
+
+
+def test_a_narrow_source_verifies_in_scope_none() -> None:
+    model = parsed(
+        """g (float16[2,8] x) => (float16[2,8] y) {
+            a = Exp (x)
+            b = Mul (a, x)
+            c = Cast <to = 1> (b)
+            d = Cast <to = 10> (c)
+            y = Sqrt (d)
+        }"""
+    )
+    result = onnxcast.optimize(model, fp32_cast="none")
+    proof = result.report.proof
+    assert proof is not None
+    assert (proof.reference, proof.as_is) == ("source's twin", "ran")
+    assert {error.max_error for error in proof.twin_errors} == {0.0}
+    assert result.report.after.casts == 0
+
+
+def test_the_report_is_json_that_says_the_same() -> None:
+    report = onnxcast.optimize(old(), fp32_cast="all-bf16").report
+    read = json.loads(report.to_json())
+    assert read == json.loads(json.dumps(report.to_dict()))
+    assert read["opset"] == {"before": 11, "after": 13}
+    assert read["token"] == "all-bf16"
+    assert read["verification"]["ok"] is True
+    assert read["verification"]["twin"] == "ran"
+    assert read["inputs"] == "1 made-up sample, seed 0"
+    assert {each["kind"] for each in read["findings"]} >= {"OPSET_RAISED", "CAST_ADDED"}
+    assert set(read["seconds"]) >= {"read the model", "Autocast", "verify"}
+
+
+def test_each_step_is_told_as_it_begins() -> None:
+    steps: list[str] = []
+    onnxcast.optimize(old(), fp32_cast="all-bf16", progress=steps.append)
+    wanted = [
+        "read the model",
+        "raise the opset to 13",
+        "Autocast",
+        "check the result",
+        "verify",
+        "run the source",
+        "run the result as is",
+        "run the twin",
+    ]
+    assert [step for step in steps if step in wanted] == wanted
+
+
+def test_made_up_samples_have_the_shapes_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[tuple[int, ...]] = []
+
+    class Watching(Worker):
+        def run(
+            self, model: Path, feeds: Sequence[Feeds], **options: Any
+        ) -> list[dict[str, Value]]:
+            seen.extend(np.asarray(sample["x"]).shape for sample in feeds)
+            return super().run(model, feeds, **options)
+
+    monkeypatch.setattr("onnxcast.api.Worker", Watching)
+    onnxcast.optimize(mlp(), fp32_cast="all-fp16", input_shapes={"x": (5, 8)})
+    assert set(seen) == {(5, 8)}
+    with pytest.raises(onnxcast.InputError, match="input 'x': shape"):
+        onnxcast.optimize(mlp(), fp32_cast="all-fp16", input_shapes={"x": (5, 9)})
+    with pytest.raises(onnxcast.InputError, match="not both"):
+        onnxcast.optimize(
+            mlp(), inputs={"x": np.ones((1, 8), np.float32)}, input_shapes={"x": (1, 8)}
+        )
+
+
+def test_samples_given_are_used_and_named(tmp_path: Path) -> None:
+    samples = [{"x": np.full((rows, 8), 0.5, np.float32)} for rows in (1, 3)]
+    result = onnxcast.optimize(mlp(), fp32_cast="all-fp16", inputs=samples)
+    assert result.report.inputs == "2 samples from memory"
+    assert result.report.proof is not None
+    assert result.report.proof.samples == 2
+    path = tmp_path / "sample.npz"
+    np.savez(path, x=samples[0]["x"])
+    result = onnxcast.optimize(mlp(), fp32_cast="all-fp16", inputs=path)
+    assert result.report.inputs == f"1 sample from {path}"
+
+
+@pytest.mark.parametrize("io_types", ["narrow", "float16", ""])
+def test_other_types_of_inputs_and_outputs_are_refused(io_types: str) -> None:
+    with pytest.raises(onnxcast.InputError, match="only 'keep' is known"):
+        onnxcast.optimize(mlp(), io_types=io_types)
+
+
+def test_a_source_that_only_the_basic_check_accepts_still_converts() -> None:
+    model = mlp()
+    # What is declared for h is wrong, and nobody needs it.
+    model.graph.value_info.append(
+        onnx.helper.make_tensor_value_info("h", onnx.TensorProto.FLOAT, [3, 5, 7])
+    )
+    onnx.checker.check_model(model)
+    with pytest.raises(onnx.shape_inference.InferenceError):
+        onnx.checker.check_model(model, full_check=True)
+    result = onnxcast.optimize(model, fp32_cast="all-fp16")
+    assert result.report.proof is not None
+    assert result.report.proof.ok
+
+
+def test_an_op_whose_body_onnx_cannot_check_still_converts() -> None:
+    # Without axes the full check of opset 13 fails in the op's function body.
+    model = parsed(
+        "g (float[2,3,4,5] x) => (float[2,3,4,5] y) {"
+        " h = MeanVarianceNormalization (x) y = Relu (h) }",
+        '"": 13',
+    )
+    onnx.checker.check_model(model)
+    with pytest.raises(onnx.shape_inference.InferenceError):
+        onnx.checker.check_model(model, full_check=True)
+    result = onnxcast.optimize(model, fp32_cast="all-fp16")
+    assert result.report.proof is not None
+    assert result.report.proof.ok
