@@ -14,7 +14,7 @@ import onnx_ir as ir
 from onnxcast.diagnostics import Code, Diagnostic
 from onnxcast.errors import InputError, RefusedError, VerificationError
 from onnxcast.files import Progress, Source, check_output, commit, read_model
-from onnxcast.graph.check import fault
+from onnxcast.graph.check import fault, without_files
 from onnxcast.graph.opsets import onnx_opset, opset_for_cast, raise_opset
 from onnxcast.graph.types import ElementTypes
 from onnxcast.pipeline import build_pipeline
@@ -64,7 +64,8 @@ class Result:
 
     def to_proto(self) -> onnx.ModelProto:
         """The model as a proto, its weights narrowed and in memory."""
-        return ir.to_proto(self.model)
+        with without_files(self.model):
+            return ir.to_proto(self.model)
 
     def save(
         self,
@@ -209,7 +210,7 @@ class Conversion:
             RefusedError: The result fails.
         """
         why = fault(self._model, full=True)
-        if why and fault(self._original().model, full=True):
+        if why and fault(self._source_at_this_opset(), full=True):
             why = fault(self._model, full=False)
         if why:
             raise RefusedError(
@@ -249,6 +250,12 @@ class Conversion:
         if self._source.path is None:
             return self._source
         return read_model(self._source.path)
+
+    def _source_at_this_opset(self) -> ir.Model:
+        source, version = self._original().model, onnx_opset(self._model)
+        if version is None or onnx_opset(source) is None:
+            return source  # an opset that came with the first Cast raised nothing
+        return raise_opset(source, version)
 
     def _sign(self) -> bool:
         """Write where the model comes from into its metadata; say whether that changed it."""

@@ -16,16 +16,19 @@ from onnxcast.planning import PlannedPass
 from onnxcast.policy import Functions, Policy, Scope
 from onnxcast.targets import Target
 
-__all__ = ["build_pipeline"]
+__all__ = ["build_pipeline", "narrowing_passes", "preparing_passes"]
 
 
 def build_pipeline(policy: Policy, target: Target) -> tuple[ir.passes.InPlacePass, ...]:
     """The passes for `policy`, in order; made anew for each model."""
-    narrowing: dict[Scope, type[PlannedPass]] = {
-        Scope.ALL: AutocastPass,
-        Scope.MATMULT: MatmulOperandsPass,
-    }
-    chosen = narrowing.get(policy.scope)
+    return (*preparing_passes(policy), *narrowing_passes(policy, target))
+
+
+def preparing_passes(policy: Policy) -> tuple[ir.passes.InPlacePass, ...]:
+    """The first half: what makes a model plain without changing a value.
+
+    After it the plan sees what the source's own Casts amount to, and nothing that nobody reads.
+    """
     functions: dict[Functions, type[ir.passes.InPlacePass]] = {
         Functions.SPECIALISE: SpecialiseFunctionsPass,
         Functions.INLINE: InlinePass,
@@ -34,9 +37,19 @@ def build_pipeline(policy: Policy, target: Target) -> tuple[ir.passes.InPlacePas
     return (
         *(() if prepare is None else (prepare(),)),
         NormalisePass(),
-        # The plan sees what the source's own Casts amount to, and nothing that nobody reads.
         FoldCastsPass(),
         TidyPass(),
+    )
+
+
+def narrowing_passes(policy: Policy, target: Target) -> tuple[ir.passes.InPlacePass, ...]:
+    """The second half: carry out the plan, and clean up after it."""
+    narrowing: dict[Scope, type[PlannedPass]] = {
+        Scope.ALL: AutocastPass,
+        Scope.MATMULT: MatmulOperandsPass,
+    }
+    chosen = narrowing.get(policy.scope)
+    return (
         *(() if chosen is None else (chosen(policy=policy, target=target),)),
         FoldCastsPass(),
         ShrinkInitializersPass(),

@@ -9,7 +9,7 @@ from onnx_ir.passes.common import CheckerPass
 
 from onnxcast.files import tensor_slots
 
-__all__ = ["fault"]
+__all__ = ["fault", "without_files"]
 
 _LENGTH = 300
 
@@ -21,7 +21,7 @@ def fault(model: ir.Model, *, full: bool) -> str:
         model: It is as it was afterwards.
         full: Whether shapes and types are inferred and must agree with the declared ones.
     """
-    with _without_files(model):
+    with without_files(model):
         try:
             CheckerPass(full_check=full)(model)
         except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError) as error:
@@ -30,10 +30,11 @@ def fault(model: ir.Model, *, full: bool) -> str:
 
 
 @contextlib.contextmanager
-def _without_files(model: ir.Model) -> Iterator[None]:
-    """Hide that tensors are in files: the checker looks for those in the current folder.
+def without_files(model: ir.Model) -> Iterator[None]:
+    """Hide that tensors are in files, which the checker would look for in the current folder.
 
-    Their data is not read unless the checker is handed it, which large weights never are.
+    A proto made inside holds their data. It is read only then: the checker is not handed large
+    weights.
     """
     external = [slot for slot in tensor_slots(model) if isinstance(slot.tensor, ir.ExternalTensor)]
     for slot in external:

@@ -10,8 +10,8 @@ After::
     a = Constant <value = float {2.0}> ()
     b = Cast <to = 1> (x)
 
-Keeps every value bit for bit. A CastLike whose second operand has no known type (in a function
-body) stays.
+Keeps every value bit for bit. A declared type that is not the value's is put right. A CastLike
+whose second operand has no known type (in a function body) stays.
 """
 
 import numpy as np
@@ -31,7 +31,7 @@ _DTYPES = {
 
 
 class NormalisePass(ir.passes.InPlacePass):
-    """Constants hold tensors; Casts name their type."""
+    """Constants hold tensors; Casts name their type; declared types are true."""
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
         """Rewrite every scope of `model`, function bodies included."""
@@ -43,7 +43,21 @@ class NormalisePass(ir.passes.InPlacePass):
                     modified |= _hold_tensor(node)
                 elif node.domain == "" and node.op_type == "CastLike":
                     modified |= _name_type(node, types)
+                modified |= _declare(node, types)
         return ir.passes.PassResult(model, modified)
+
+
+def _declare(node: ir.Node, types: ElementTypes) -> bool:
+    """Correct what another tool left behind when it changed a type."""
+    modified = False
+    for value in node.outputs:
+        known, declared = types.of(value), value.type
+        if known is None or declared is None or value.is_graph_output():
+            continue
+        if declared.dtype != known.dtype:
+            value.type = known
+            modified = True
+    return modified
 
 
 def _hold_tensor(node: ir.Node) -> bool:

@@ -5,7 +5,8 @@
   back to such a cone through one multiplication; backwards from a Cast to an integer type.
 - *Statistics*: squares in front of a sum, and what is done to a sum before it meets other data.
 - *Residues*: what a rounding that the model does itself left over, and what is done to that.
-- *Amplified operands*: the element-wise arithmetic in front of a logarithm or a reciprocal.
+- *Amplified operands*: the element-wise arithmetic in front of a logarithm or a reciprocal, with
+  the bounded function that it begins with.
 """
 
 from collections.abc import Iterable, Iterator
@@ -64,7 +65,7 @@ def integer_pins(nodes: Iterable[ir.Node], types: ElementTypes, narrow: Format) 
     origins: _Origins = {}
     casts: list[ir.Node] = []
     for node in nodes:
-        if _is_integer(cast_target(node)):
+        if _is_integer(cast_target(node)) or cast_target(node) == ir.DataType.BOOL:
             casts.append(node)
         origin = _starts_cone(node, types, narrow)
         if origin or _stays_whole(node, cone, types):
@@ -233,14 +234,17 @@ def _squares_behind(node: ir.Node, types: ElementTypes, origins: _Origins) -> It
 def _magnified(node: ir.Node, types: ElementTypes, seen: set[ir.Node]) -> Iterator[ir.Node]:
     """The chain of arithmetic with constants in front of `node`, if that magnifies errors.
 
+    A function with bounded results ends the chain and belongs to it: near its bound it has less
+    than the narrow format can tell apart (the logarithm of a Softmax, or of one minus a Sigmoid).
     Stops at a node in `seen`; all nodes of the chain are added to it.
     """
     value = node.inputs[0] if has_meaning(node, Meaning.AMPLIFYING) else None
     producer = None if value is None else value.producer()
     while producer not in seen and producer is not None:
         moving = {v for v in _floats(producer, types) if constant_of(v) is None}
-        if len(moving) != 1 or not has_meaning(producer, Meaning.ELEMENTWISE):
+        bounded = has_meaning(producer, Meaning.BOUNDED)
+        if not bounded and (len(moving) != 1 or not has_meaning(producer, Meaning.ELEMENTWISE)):
             return
         seen.add(producer)
         yield producer
-        producer = moving.pop().producer()
+        producer = None if bounded else moving.pop().producer()

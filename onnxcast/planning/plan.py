@@ -16,7 +16,9 @@ from onnxcast.planning.carriers import narrow_carriers
 from onnxcast.planning.cones import Pins, integer_pins, statistics_pins
 from onnxcast.planning.constants import constant_pins
 from onnxcast.planning.groups import Group, Kind, find_groups
+from onnxcast.planning.guards import guard_pins
 from onnxcast.planning.legality import Legality
+from onnxcast.planning.loops import carried_pins
 from onnxcast.planning.reasons import Reason
 from onnxcast.policy import Functions, Meaning, Policy, Scope, has_meaning
 from onnxcast.targets import Target
@@ -150,10 +152,14 @@ class _Planner:
         return {group: decisions[group] for group in groups}
 
     def _pins_of(self, groups: list[Group]) -> Pins:
-        statistics = statistics_pins(self._nodes, self._types)
+        statistics = {
+            **carried_pins(self._nodes),
+            **statistics_pins(self._nodes, self._types),
+        }
         if self._policy.scope is Scope.MATMULT:
             statistics = {}
         return {
+            **guard_pins(groups, self._narrow),
             **statistics,
             **integer_pins(self._nodes, self._types, self._narrow),
             **constant_pins(groups, self._types, self._narrow),

@@ -1,0 +1,116 @@
+"""Small constants that keep a divisor from zero, and how far what they guard may go.
+
+Before::
+
+    n = ReduceL2 (x)
+    g = Clip (n, 1e-12)
+    y = Div (x, g)
+
+A row of zeros leaves 1e-12 in ``g``. float16 has no such number, so neither the guard nor what
+reads it may be narrow: the row would come out as 0 / 0. Through roots, powers and reciprocals the
+guard's value is followed (1 / sqrt(1e-12) is beyond float16 as well), until it meets other data.
+"""
+
+import math
+from collections.abc import Iterable
+
+import numpy as np
+import onnx_ir as ir
+
+from onnxcast import formats
+from onnxcast.formats import Format
+from onnxcast.graph.edit import constant_of
+from onnxcast.planning.cones import Pins
+from onnxcast.planning.groups import Group
+from onnxcast.planning.reasons import Reason
+from onnxcast.policy import Meaning, has_meaning
+
+__all__ = ["guard_pins"]
+
+# A guard that rounding moves by more is another guard.
+_LARGEST_RELATIVE_ERROR = 2.0**-6
+
+
+def guard_pins(groups: Iterable[Group], narrow: Format) -> Pins:
+    """Nodes that read a value which a guard may leave at a magnitude that `narrow` lacks.
+
+    Args:
+        groups: In topological order of their nodes.
+        narrow: The format that would be used.
+    """
+    pins: Pins = {}
+    guarded: dict[ir.Value, float] = {}
+    for group in groups:
+        node = group.node
+        extreme = _guard(node)
+        value = next((value for value in group.operand_values() if value in guarded), None)
+        if value is not None:
+            magnitude = guarded[value]
+            if _needs(node, value, magnitude) and not _holds(narrow, magnitude):
+                reason = Reason.VANISHING if magnitude < 1 else Reason.OUT_OF_RANGE
+                pins[node] = (reason, f"{value.name} may be {magnitude:.3g}")
+            extreme = _through(node, value, magnitude)
+        if extreme is not None and 0 < extreme < math.inf:
+            guarded.update((result, extreme) for result in group.result_values())
+    return pins
+
+
+def _needs(node: ir.Node, value: ir.Value, magnitude: float) -> bool:
+    """Whether `node` is at a loss without the guard, or overflows with its inverse."""
+    if _moves(node):
+        return False
+    if magnitude > 1 or _through(node, value, magnitude) is not None:
+        return True
+    return node.op_type == "Log" or (node.op_type == "Div" and node.inputs[1] is value)
+
+
+def _moves(node: ir.Node) -> bool:
+    return has_meaning(node, Meaning.CARRIER) or has_meaning(node, Meaning.METADATA)
+
+
+def _holds(narrow: Format, magnitude: float) -> bool:
+    rounded = float(formats.round_to(np.array([magnitude]), narrow)[0])
+    return bool(abs(rounded - magnitude) <= _LARGEST_RELATIVE_ERROR * magnitude)
+
+
+def _guard(node: ir.Node) -> float | None:
+    """The least that a small constant leaves of `node`'s result; None if there is no such one."""
+    places = {"Add": (0, 1), "Max": (0, 1), "Clip": (1,)}.get(node.op_type, ())
+    for index in places:
+        number = _number(node, index)
+        if number is not None and 0 < number < 1:
+            return number
+    return None
+
+
+def _number(node: ir.Node, index: int) -> float | None:
+    """Operand `index`, if it is a constant of one element."""
+    tensor = constant_of(node.inputs[index]) if index < len(node.inputs) else None
+    if tensor is None or tensor.size != 1:
+        return None
+    return float(tensor.numpy().reshape(()))
+
+
+def _through(node: ir.Node, value: ir.Value, magnitude: float) -> float | None:
+    """What `node` makes of a guarded `magnitude`; None if other data decides."""
+    if _moves(node):
+        return magnitude
+    power = _power(node) if node.inputs[0] is value else None
+    if power is not None:
+        with np.errstate(over="ignore", under="ignore"):
+            return float(np.float64(magnitude) ** power)
+    if node.op_type not in ("Mul", "Div"):
+        return None
+    first = node.inputs[0] is value
+    factor = abs(_number(node, 1 if first else 0) or 0.0)
+    if not factor:
+        return None
+    if node.op_type == "Mul":
+        return magnitude * factor
+    return magnitude / factor if first else factor / magnitude
+
+
+def _power(node: ir.Node) -> float | None:
+    """The exponent of a power, a root or a reciprocal."""
+    known = {"Sqrt": 0.5, "Reciprocal": -1.0}
+    return _number(node, 1) if node.op_type == "Pow" else known.get(node.op_type)
