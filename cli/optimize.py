@@ -46,6 +46,13 @@ if TYPE_CHECKING:
 @samples
 @tolerance
 @click.option("--no-verify", is_flag=True, help="Do not prove the result.")
+@click.option(
+    "--repair",
+    is_flag=True,
+    help="Keep wide what leaves the format on the samples, and the nodes with the largest errors "
+    "until the result verifies; pins them in the model, so that later runs do the same.",
+)
+@click.option("--forget-pins", is_flag=True, help="Drop the pins of earlier runs first.")
 @click.option("--force", is_flag=True, help="Let the output be the input itself.")
 @click.option("--report", type=MODEL, metavar="FILE.json", help="Also write the report here.")
 @as_json
@@ -64,6 +71,8 @@ def optimize(
     input_shapes: tuple[str, ...],
     tolerance: float | None,
     no_verify: bool,
+    repair: bool,
+    forget_pins: bool,
     force: bool,
     report: Path | None,
     as_json: bool,
@@ -81,10 +90,10 @@ def optimize(
       onnxcast optimize model.onnx --keep-node '/head/*' --json
     """
     start = time.perf_counter()
-    if no_verify and (inputs or input_shapes or tolerance is not None):
+    if no_verify and (inputs or input_shapes or tolerance is not None or repair):
         raise InputError(
-            "--no-verify together with --inputs, --input-shape or --tolerance: these are for the "
-            "proof; drop one or the other"
+            "--no-verify together with --inputs, --input-shape, --tolerance or --repair: these "
+            "are for the proof; drop one or the other"
         )
     chosen_shapes = shapes(input_shapes)
     import onnxcast
@@ -110,6 +119,8 @@ def optimize(
             input_shapes=chosen_shapes,
             tolerance=tolerance,
             verify=not no_verify,
+            repair=repair,
+            forget_pins=forget_pins,
             opset=opset,
             functions=functions,
             progress=step,

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 import onnx_ir as ir
 
 from onnxcast.conversion import Clock, Conversion, Result, Samples, failure_text
-from onnxcast.errors import InputError
+from onnxcast.errors import InputError, VerificationError
 from onnxcast.files import read_model
 from onnxcast.formats import FLOAT32, Format
 from onnxcast.planning import Plan, make_plan
@@ -67,6 +67,8 @@ def optimize(  # noqa: PLR0913 - one keyword per option, as on the command line
     input_shapes: Mapping[str, tuple[int, ...]] | None = None,
     tolerance: float | Tolerance | None = None,
     verify: bool = True,
+    repair: bool = False,
+    forget_pins: bool = False,
     opset: str | int = "auto",
     progress: Callable[[str], None] | None = None,
 ) -> Result:
@@ -90,6 +92,10 @@ def optimize(  # noqa: PLR0913 - one keyword per option, as on the command line
         tolerance: Largest error that passes, relative to the largest magnitude of an output; by
             default 1e-2 for float16 and 6e-2 for bfloat16.
         verify: Whether to prove the result.
+        repair: Whether to measure the source on `inputs` and keep wide what leaves the format, and
+            then the nodes with the largest errors of their own until the result verifies. What is
+            kept so is pinned: later runs keep to it.
+        forget_pins: Whether to drop the pins of earlier runs first.
         opset: ``auto`` raises the model's opset as far as the format needs; ``keep`` refuses
             instead; a number raises it to that one.
         progress: Told each step as it begins.
@@ -118,14 +124,24 @@ def optimize(  # noqa: PLR0913 - one keyword per option, as on the command line
     run = Conversion(source, policy, chosen, clock)
     if not verify:
         run.raise_opset(opset, None, None)
-        return run.convert("not verified")
+        run.prepare(forget=forget_pins)
+        return run.narrow("not verified")
     samples = _samples(source.model, inputs, input_shapes)
+    limit = _tolerance(tolerance, policy.format or FLOAT32)
     with Worker() as worker:
         run.raise_opset(opset, samples, worker)
         run.learn_types(samples, worker)
-        result = run.convert(samples.origin)
-        limit = _tolerance(tolerance, policy.format or FLOAT32)
-        return run.prove(result, samples, limit, worker)
+        run.prepare(forget=forget_pins)
+        if repair:
+            run.pin_ranges(samples, worker)
+        result = run.narrow(samples.origin, once=not repair)
+        result = run.prove(result, samples, limit, worker, diagnose=not repair)
+        if repair and not _verified(result):
+            result = run.repair(samples, limit, worker) or result
+    if not _verified(result):
+        assert result.report.proof is not None
+        raise VerificationError(failure_text(result.report.proof))
+    return result
 
 
 def verify(
@@ -165,12 +181,16 @@ def verify(
     limit = _tolerance(tolerance, narrowest_format(result.model))
     with Worker() as worker:
         step = progress or (lambda _step: None)
-        return prove(source, result.model, samples.feeds, limit, worker, step)
+        return prove(source, result.model, samples.feeds, limit, worker, progress=step)
 
 
 def _required(model: ir.Model) -> list[str]:
     """Names of the inputs that `model` has no value of its own for."""
     return [spec.name for spec in input_specs(model) if spec.required]
+
+
+def _verified(result: Result) -> bool:
+    return result.report.proof is not None and result.report.proof.ok
 
 
 def _samples(

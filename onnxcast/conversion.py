@@ -4,27 +4,31 @@ import contextlib
 import dataclasses
 import logging
 import os
+import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 import onnx
 import onnx_ir as ir
 
 from onnxcast.diagnostics import Code, Diagnostic
-from onnxcast.errors import InputError, RefusedError, VerificationError
+from onnxcast.errors import RefusedError
 from onnxcast.files import Progress, Source, check_output, commit, read_model
 from onnxcast.graph.check import fault, without_files
-from onnxcast.graph.opsets import onnx_opset, opset_for_cast, raise_opset
+from onnxcast.graph.opsets import onnx_opset, raise_opset, wanted_opset
 from onnxcast.graph.types import ElementTypes
-from onnxcast.pipeline import build_pipeline
-from onnxcast.planning import Plan, PlannedPass
+from onnxcast.pipeline import narrowing_passes, preparing_passes
+from onnxcast.planning import Plan, PlannedPass, forget_pins, make_plan, pin
 from onnxcast.policy import Policy
 from onnxcast.report import Report, measure, versions
+from onnxcast.search import fewest, out_of_range, pinned_only
 from onnxcast.targets import Target
 from onnxcast.verification.comparison import Tolerance
+from onnxcast.verification.local_error import rank_by_local_error
 from onnxcast.verification.observation import observed_types
 from onnxcast.verification.proof import Proof, first_difference, prove
+from onnxcast.verification.ranges import measure_ranges
 from onnxcast.verification.session import RuntimeFailure, Worker
 from onnxcast.verification.values import Feeds
 
@@ -118,10 +122,13 @@ class Conversion:
         self._opset = onnx_opset(source.model)
         self._before = measure(source.model)
         self._findings: list[Diagnostic] = []
+        self._modified = False
 
     def raise_opset(self, opset: str | int, samples: Samples | None, worker: Worker | None) -> None:
         """Raise the opset as far as asked for or needed, and check that nothing else changed."""
-        version = self._wanted_opset(opset)
+        format_ = self._policy.format
+        dtype = None if format_ is None else format_.dtype
+        version = wanted_opset(opset, self._opset, dtype, self._policy.token)
         if version is None or version == self._opset:
             return
         with self._clock.step(f"raise the opset to {version}"):
@@ -154,19 +161,39 @@ class Conversion:
                     # Those ops stay as they are; whether the source runs, the proof tells.
                     logger.info("types not learned: %s", failure.message)
 
-    def convert(self, origin: str) -> Result:
-        """Run the passes and check the result's structure."""
+    def prepare(self, *, forget: bool = False) -> None:
+        """Bring the model into its plain form, on which plans are made.
+
+        Args:
+            forget: Whether pins of earlier runs go first.
+        """
         self._model = self._own_model()
+        self._modified = bool(self._findings)
+        if forget:
+            self._modified |= forget_pins(self._model) > 0
+        self._run(preparing_passes(self._policy))
+
+    def pin_ranges(self, samples: Samples, worker: Worker) -> None:
+        """Pin nodes whose values leave the format when the source runs on `samples`."""
+        with self._clock.step("measure ranges"), tempfile.TemporaryDirectory() as folder:
+            plan = make_plan(self._model, self._policy, self._target)
+            found = measure_ranges(self._model, samples.feeds, worker, Path(folder))
+        for node, figure in out_of_range(plan, found).items():
+            pin(node, figure)
+
+    def narrow(self, origin: str, *, once: bool = True) -> Result:
+        """Carry out the plan and check the result's structure.
+
+        Args:
+            origin: Where the samples come from, for the report.
+            once: Whether the prepared model may be used up.
+        """
+        prepared, found = self._model, list(self._findings)
+        if not once:
+            self._model = prepared.clone()
         interface = _interface(self._model)
-        made: Plan | None = None
-        modified = bool(self._findings)
-        for pass_ in build_pipeline(self._policy, self._target):
-            with self._clock.step(type(pass_).__name__.removesuffix("Pass")):
-                modified |= pass_(self._model).modified
-            self._findings.extend(getattr(pass_, "findings", ()))
-            if isinstance(pass_, PlannedPass):
-                made = pass_.plan
-        modified |= self._sign()
+        plan = self._run(narrowing_passes(self._policy, self._target))
+        modified = self._sign() or self._modified
         with self._clock.step("check the result"):
             assert _interface(self._model) == interface, "graph inputs and outputs must not change"
             self._check()
@@ -175,7 +202,7 @@ class Conversion:
             token=self._policy.token,
             target=self._target.name,
             opset=(self._opset, onnx_opset(self._model)),
-            plan=made,
+            plan=plan,
             findings=tuple(self._findings),
             before=self._before,
             after=measure(self._model),
@@ -183,12 +210,21 @@ class Conversion:
             proof=None,
             seconds=self._clock.seconds,
         )
-        return Result(self._model, modified, report)
+        result = Result(self._model, modified, report)
+        if not once:
+            self._model, self._findings = prepared, found
+        return result
 
     def prove(
-        self, result: Result, samples: Samples, tolerance: Tolerance, worker: Worker
+        self,
+        result: Result,
+        samples: Samples,
+        tolerance: Tolerance,
+        worker: Worker,
+        *,
+        diagnose: bool = True,
     ) -> Result:
-        """Verify `result`; its report then holds the figures."""
+        """Run `result` against the source; the report returned has the figures."""
         with self._clock.step("verify"):
             proof = prove(
                 self._original(),
@@ -196,12 +232,43 @@ class Conversion:
                 samples.feeds,
                 tolerance,
                 worker,
-                self._clock.progress,
+                progress=self._clock.progress,
+                diagnose=diagnose,
             )
-        if not proof.ok:
-            raise VerificationError(failure_text(proof))
-        report = dataclasses.replace(result.report, proof=proof)
-        return dataclasses.replace(result, report=report)
+        return dataclasses.replace(result, report=dataclasses.replace(result.report, proof=proof))
+
+    def repair(self, samples: Samples, tolerance: Tolerance, worker: Worker) -> Result | None:
+        """Pin the nodes with the largest errors of their own until the result verifies.
+
+        Returns:
+            The verified result with the fewest pins found; None if there is none.
+        """
+        with self._clock.step("rank nodes by error"), tempfile.TemporaryDirectory() as folder:
+            plan = make_plan(self._model, self._policy, self._target)
+            ranking = rank_by_local_error(self._model, plan, samples.feeds, worker, Path(folder))
+        verified: dict[int, Result] = {}
+
+        def attempt(count: int) -> bool:
+            with pinned_only(ranking[:count]):
+                result = self.narrow(samples.origin, once=False)
+            proved = self.prove(result, samples, tolerance, worker, diagnose=False)
+            if proved.report.proof is not None and proved.report.proof.ok:
+                verified[count] = proved
+            return count in verified
+
+        number = fewest(len(ranking), attempt)
+        return None if number is None else verified[number]
+
+    def _run(self, passes: Iterable[ir.passes.InPlacePass]) -> Plan | None:
+        """Run `passes` on the model; return the plan that one of them made."""
+        plan = None
+        for pass_ in passes:
+            with self._clock.step(type(pass_).__name__.removesuffix("Pass")):
+                self._modified |= pass_(self._model).modified
+            self._findings.extend(getattr(pass_, "findings", ()))
+            if isinstance(pass_, PlannedPass):
+                plan = pass_.plan
+        return plan
 
     def _check(self) -> None:
         """Hold the result to the checker's full check if the source passes it, else to the basic.
@@ -216,28 +283,6 @@ class Conversion:
             raise RefusedError(
                 f"the result is not valid ONNX ({why}): a fault of onnxcast; please report it"
             )
-
-    def _wanted_opset(self, opset: str | int) -> int | None:
-        needed = self._opset
-        if self._policy.format is not None and self._policy.format.dtype is not None:
-            needed = opset_for_cast(self._policy.format.dtype, self._opset or 13)
-        if opset == "auto":
-            return needed
-        if opset == "keep":
-            if needed != self._opset:
-                raise RefusedError(
-                    f"{self._policy.token} needs opset {needed}, the model is at {self._opset} "
-                    "and is to keep it: allow --opset auto"
-                )
-            return self._opset
-        if not str(opset).isdecimal():
-            raise InputError(f"opset {opset!r}: auto, keep or a number is wanted")
-        if needed is not None and int(opset) < needed:
-            raise InputError(
-                f"opset {opset} is less than {self._policy.token} on this model needs: "
-                f"give {needed} or more"
-            )
-        return int(opset)
 
     def _own_model(self) -> ir.Model:
         """A model to change, with the source still to be had: from its path, or as a copy."""

@@ -11,7 +11,7 @@ from onnxcast.graph.check import fault
 from onnxcast.graph.schemas import ONNX_DOMAINS, Schemas, signature_of, type_string
 from onnxcast.graph.walk import bodies
 
-__all__ = ["import_onnx", "onnx_opset", "opset_for_cast", "raise_opset"]
+__all__ = ["import_onnx", "onnx_opset", "opset_for_cast", "raise_opset", "wanted_opset"]
 
 # Where a model has no ONNX op yet, a Cast may as well know every 16-bit type.
 _FIRST_WITH_BFLOAT16 = 13
@@ -34,6 +34,42 @@ def opset_for_cast(dtype: ir.DataType, current: int) -> int:
         if legal and to == onnx.defs.OpSchema.AttrType.INT:
             return version
     raise RefusedError(f"no opset of the installed onnx has a Cast to {type_string(wanted)}")
+
+
+def wanted_opset(
+    asked: str | int, current: int | None, dtype: ir.DataType | None, token: str
+) -> int | None:
+    """The opset that a model shall have.
+
+    Args:
+        asked: ``auto``, ``keep`` or a number.
+        current: The model's; None if it imports none.
+        dtype: The element type that Casts must take; None if there are no Casts to add.
+        token: What was asked for, for messages.
+
+    Raises:
+        InputError: `asked` is none of these, or less than `dtype` needs.
+        RefusedError: `asked` is ``keep``, but `dtype` needs a later one.
+    """
+    needed = current
+    if dtype is not None:
+        needed = opset_for_cast(dtype, current or _FIRST_WITH_BFLOAT16)
+    if asked == "auto":
+        return needed
+    if asked == "keep":
+        if needed != current:
+            raise RefusedError(
+                f"{token} needs opset {needed}, the model is at {current} and is to keep it: "
+                "allow --opset auto"
+            )
+        return current
+    if not str(asked).isdecimal():
+        raise InputError(f"opset {asked!r}: auto, keep or a number is wanted")
+    if needed is not None and int(asked) < needed:
+        raise InputError(
+            f"opset {asked} is less than {token} on this model needs: give {needed} or more"
+        )
+    return int(asked)
 
 
 def import_onnx(model: ir.Model, dtype: ir.DataType) -> None:

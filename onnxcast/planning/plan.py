@@ -19,6 +19,7 @@ from onnxcast.planning.groups import Group, Kind, find_groups
 from onnxcast.planning.guards import guard_pins
 from onnxcast.planning.legality import Legality
 from onnxcast.planning.loops import carried_pins
+from onnxcast.planning.pins import pinned
 from onnxcast.planning.reasons import Reason
 from onnxcast.policy import Functions, Meaning, Policy, Scope, has_meaning
 from onnxcast.targets import Target
@@ -180,6 +181,8 @@ class _Planner:
             return Reason.KEEP_OP, op_name(node)
         if self._policy.keeps_node(node.name):
             return Reason.KEEP_NODE, node.name or ""
+        if pinned(node):
+            return Reason.PINNED, pinned(node)
         narrowable = self._policy.scope is Scope.ALL or has_meaning(node, Meaning.MATMUL)
         return None if narrowable or _is_carrier(node) else (Reason.SCOPE, "")
 

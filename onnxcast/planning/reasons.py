@@ -16,6 +16,7 @@ class Reason(enum.Enum):
     SCOPE = "outside the scope asked for"
     KEEP_OP = "op kept wide by request"
     KEEP_NODE = "node kept wide by request"
+    PINNED = "kept wide by a figure that an earlier run or this one measured"
     SCHEMA = "the op's schema does not allow the format at this opset"
     FUNCTION_BODY = "the op's function body does not take the format at this opset"
     TARGET_OPERANDS = "the target's matmul takes no one type that the op could run in"

@@ -89,13 +89,15 @@ class Proof:
         return worst(errors) if errors else None
 
 
-def prove(
+def prove(  # noqa: PLR0913 - what is compared, on what, and two ways to talk about it
     source: Source,
     result: ir.Model,
     feeds: Sequence[Feeds],
     tolerance: Tolerance,
     worker: Worker,
+    *,
     progress: Callable[[str], None] = lambda _step: None,
+    diagnose: bool = True,
 ) -> Proof:
     """Run `source`, `result` and its twin on `feeds` and compare.
 
@@ -106,6 +108,7 @@ def prove(
         tolerance: What passes.
         worker: Runs the models.
         progress: Told each step as it begins.
+        diagnose: Whether to look for the first diverging node where something does not match.
 
     Raises:
         RefusedError: The source itself does not run.
@@ -123,7 +126,7 @@ def prove(
         ran = twin_ran == "ran" and not as_is.startswith("failed")
         ok = ran and all(error.ok for error in (*twin_errors, *as_is_errors))
         diverging = ""
-        if ran and not ok:
+        if diagnose and ran and not ok:
             progress("look for the first diverging node")
             twin_fails = not all(error.ok for error in twin_errors)
             diverging = prover.locate(twin.model if twin_fails else result, as_is=not twin_fails)

@@ -8,7 +8,7 @@ import pytest
 
 from onnxcast.errors import InputError
 from onnxcast.formats import FLOAT16, FLOAT32, Format
-from onnxcast.planning import Reason, make_plan
+from onnxcast.planning import Reason, make_plan, pin
 from onnxcast.policy import TOKENS, make_policy
 from onnxcast.targets import GENERIC, Target
 from tests.planning.plans import decided, load, plan_of, reasons
@@ -38,6 +38,7 @@ class Case:
     keep_ops: tuple[str, ...] = ()
     keep_nodes: tuple[str, ...] = ()
     target: Target = GENERIC
+    pin: str = ""
 
     def decision(self) -> tuple[str, Reason]:
         functions = """<opset_import: ["": 21], domain: "local"> F (u) => (v) { v = Abs (u) }"""
@@ -46,7 +47,11 @@ class Case:
         policy = make_policy(
             fp32_cast=self.token, keep_ops=self.keep_ops, keep_nodes=self.keep_nodes
         )
-        return decided(make_plan(load(text, self.opset), policy, self.target))[self.group]
+        model = load(text, self.opset)
+        for node in model.graph:
+            if self.pin:
+                pin(node, self.pin)
+        return decided(make_plan(model, policy, self.target))[self.group]
 
 
 NARROW = [
@@ -63,6 +68,7 @@ WIDE = [
     Case(Reason.KEEP_OP, "z", "z = Relu (x)", keep_ops=("Relu",)),
     Case(Reason.KEEP_OP, "z", "z = MatMul (x, x)", keep_ops=("Mat*",)),
     Case(Reason.KEEP_NODE, "y", "[head_neg] y = Neg (x) z = Abs (y)", keep_nodes=("head_*",)),
+    Case(Reason.PINNED, "z", "z = Relu (x)", pin="z reaches 7e+04"),
     Case(Reason.SCHEMA, "z", "z = Relu (x)", "all-bf16", opset=12),
     Case(Reason.SCHEMA, "z", "z = Celu (x)", opset=12),
     Case(Reason.FUNCTION_BODY, "z", "z = MeanVarianceNormalization <axes = [0]> (x)", opset=13),

@@ -358,7 +358,7 @@ def test_first_difference_names_an_output_that_differs_in_any_bit(worker: Worker
 def test_each_step_is_told(worker: Worker) -> None:
     steps: list[str] = []
     source, result = read_model(parsed(SQUARE)), ir.from_proto(parsed(SQUARE_16))
-    prove(source, result, [floats(1000.0)], FLOAT16, worker, steps.append)
+    prove(source, result, [floats(1000.0)], FLOAT16, worker, progress=steps.append)
     assert steps == [
         "run the source",
         "run the result as is",

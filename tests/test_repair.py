@@ -1,0 +1,100 @@
+"""What does not verify as it is planned, until it does."""
+
+import pathlib
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx.parser
+import pytest
+
+import onnxcast
+
+Feeds = dict[str, np.ndarray[Any, np.dtype[Any]]]
+
+OVERFLOWS = """<ir_version: 10, opset_import: ["": 21]>
+g (float[2,4] x) => (float[2,4] y)
+<float[4,4] w = {1, 0.5, 0, 0, 0, 1, 0.5, 0, 0, 0, 1, 0.5, 0.5, 0, 0, 1}, float small = {0.001}> {
+    [product] h = MatMul (x, w)
+    [square] s = Mul (h, h)
+    [scale] y = Mul (s, small)
+}"""
+LOUD: Feeds = {"x": np.linspace(-900, 1000, 8, dtype=np.float32).reshape(2, 4)}
+
+CANCELS = """<ir_version: 10, opset_import: ["": 21]>
+g (float[2,4] x) => (float[2,4] y)
+<float[4,4] w = {1, 0.5, 0, 0, 0, 1, 0.5, 0, 0, 0, 1, 0.5, 0.5, 0, 0, 1}, float big = {600}> {
+    [up] a = Add (x, big)
+    [down] b = Sub (a, big)
+    [product] y = MatMul (b, w)
+}"""
+QUIET: Feeds = {"x": np.linspace(-0.1, 0.1, 8, dtype=np.float32).reshape(2, 4)}
+
+
+def optimized(source: object, feeds: Feeds, **options: Any) -> onnxcast.Result:
+    return onnxcast.optimize(source, fp32_cast="all-fp16", inputs=feeds, **options)
+
+
+def parsed(text: str) -> onnx.ModelProto:
+    return onnx.parser.parse_model(text)
+
+
+def formats(result: onnxcast.Result) -> dict[str, tuple[str, str]]:
+    rows = result.report.to_dict()["groups"]
+    return {row["node"]: (row["format"], row["reason"]) for row in rows}
+
+
+def test_what_leaves_the_format_is_pinned_with_the_figure() -> None:
+    result = optimized(parsed(OVERFLOWS), LOUD, repair=True)
+    assert formats(result) == {
+        "product": ("float16", "MATMUL_OPERANDS"),
+        "square": ("float32", "PINNED"),
+        "scale": ("float32", "PINNED"),
+    }
+    pins = {node.name: node.metadata_props.get("onnxcast.pin") for node in result.model.graph}
+    reached = float(
+        np.square(
+            LOUD["x"]
+            @ np.array([[1, 0.5, 0, 0], [0, 1, 0.5, 0], [0, 0, 1, 0.5], [0.5, 0, 0, 1]], np.float32)
+        ).max()
+    )
+    assert pins["square"] == f"s reaches {reached:.6g}"
+
+
+def test_without_repair_it_is_refused() -> None:
+    with pytest.raises(onnxcast.VerificationError, match="first diverging node: square"):
+        optimized(parsed(OVERFLOWS), LOUD)
+
+
+def test_the_worst_nodes_are_pinned_until_it_verifies() -> None:
+    result = optimized(parsed(CANCELS), QUIET, repair=True)
+    found = formats(result)
+    assert {found["up"], found["down"]} == {("float32", "PINNED")}
+    assert result.report.proof is not None
+    assert result.report.proof.ok
+
+
+def test_what_verifies_is_left_alone() -> None:
+    loud = {"x": LOUD["x"] / np.float32(100)}
+    result = optimized(parsed(OVERFLOWS), loud, repair=True)
+    assert {format_ for format_, _ in formats(result).values()} == {"float16"}
+    assert result.to_proto() == optimized(parsed(OVERFLOWS), loud).to_proto()
+
+
+@pytest.mark.parametrize(("text", "feeds"), [(OVERFLOWS, LOUD), (CANCELS, QUIET)])
+def test_later_runs_keep_to_the_pins(text: str, feeds: Feeds, tmp_path: pathlib.Path) -> None:
+    once, twice = tmp_path / "once.onnx", tmp_path / "twice.onnx"
+    optimized(parsed(text), feeds, repair=True).save(once)
+    for repair in (True, False):
+        optimized(once, feeds, repair=repair).save(twice)
+        assert twice.read_bytes() == once.read_bytes()
+
+
+def test_pins_are_forgotten_on_request(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "pinned.onnx"
+    optimized(parsed(OVERFLOWS), LOUD, repair=True).save(path)
+    quiet = {"x": LOUD["x"] / np.float32(100)}
+    kept = optimized(path, quiet)
+    assert formats(kept)["square"] == ("float32", "PINNED")
+    forgotten = optimized(path, quiet, forget_pins=True)
+    assert formats(forgotten)["square"] == ("float16", "REQUESTED")
