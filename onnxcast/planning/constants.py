@@ -55,7 +55,11 @@ class _Magnitudes:
 
     def too_large(self, magnitude: float) -> bool:
         """Whether rounding a number of this magnitude gives infinity."""
-        return not np.isfinite(self.rounded(magnitude))
+        return magnitude > self._narrow.max and not np.isfinite(self.rounded(magnitude))
+
+    def normal(self, magnitude: float) -> bool:
+        """Whether the narrow format holds numbers of this magnitude with its full precision."""
+        return 2.0**self._narrow.emin <= magnitude <= self._narrow.max
 
     def rounded(self, magnitude: float) -> float:
         """`magnitude` in the narrow format."""
@@ -92,7 +96,7 @@ def _size(value: ir.Value, sizes: _Magnitudes) -> float:
 
 def _vanishes(value: ir.Value, sizes: _Magnitudes) -> bool:
     magnitude = sizes.constant(value)
-    if not magnitude:
+    if not magnitude or sizes.normal(magnitude):
         return False
     rounded = sizes.rounded(magnitude)
     if rounded == 0:

@@ -177,6 +177,5 @@ def _kind(node: ir.Node, types: ElementTypes) -> Kind:
 
 
 def _is_float(type_: ir.TypeProtocol | None) -> bool:
-    while isinstance(type_, (ir.SequenceType, ir.OptionalType)):
-        type_ = type_.elem_type
+    # A sequence's or optional's dtype is that of the tensors inside.
     return type_ is not None and type_.dtype == ir.DataType.FLOAT

@@ -142,5 +142,7 @@ def _by_op() -> Mapping[str, tuple[Row, ...]]:
 
 def has_meaning(node: ir.Node, meaning: Meaning) -> bool:
     """Whether `node` has `meaning` by the table."""
-    rows = _by_op().get(op_name(node), ())
-    return any(row.meaning is meaning and (row.when is None or row.when(node)) for row in rows)
+    for row in _by_op().get(op_name(node), ()):
+        if row.meaning is meaning and (row.when is None or row.when(node)):
+            return True
+    return False
