@@ -14,7 +14,7 @@ import onnx_ir as ir
 
 from onnxcast.diagnostics import Code, Diagnostic
 from onnxcast.errors import RefusedError
-from onnxcast.files import Progress, Source, check_output, commit, read_model
+from onnxcast.files import Progress, Source, check_output, commit, read_model, to_proto
 from onnxcast.graph.check import fault, without_files
 from onnxcast.graph.opsets import onnx_opset, raise_opset, wanted_opset
 from onnxcast.graph.types import ElementTypes
@@ -69,7 +69,7 @@ class Result:
     def to_proto(self) -> onnx.ModelProto:
         """The model as a proto, its weights narrowed and in memory."""
         with without_files(self.model):
-            return ir.to_proto(self.model)
+            return to_proto(self.model)
 
     def save(
         self,

@@ -1,5 +1,6 @@
 """Files: any kind of model read and checked, weights in chunks, and the one commit of a result."""
 
+from onnxcast.files.maps import from_proto, has_maps, to_proto
 from onnxcast.files.read import Source, collector_paused, read_model
 from onnxcast.files.slots import Slot, tensor_slots
 from onnxcast.files.weights import NarrowedTensor, WeightRange, chunks, weight_range
@@ -16,7 +17,10 @@ __all__ = [
     "collector_paused",
     "commit",
     "default_output",
+    "from_proto",
+    "has_maps",
     "read_model",
     "tensor_slots",
+    "to_proto",
     "weight_range",
 ]

@@ -16,6 +16,7 @@ import onnx_ir as ir
 
 from onnxcast.errors import InputError
 from onnxcast.files.external import check_external_data
+from onnxcast.files.maps import from_proto
 from onnxcast.files.slots import tensor_slots
 from onnxcast.files.sparse import make_dense
 from onnxcast.files.wire import parse_file
@@ -23,6 +24,9 @@ from onnxcast.files.wire import parse_file
 logger = logging.getLogger(__name__)
 
 _REASON_LENGTH = 300
+
+_INITIALIZERS_ALONE = 4
+"""The IR version from which on an initializer need not be a graph input."""
 
 
 @dataclasses.dataclass
@@ -95,7 +99,7 @@ def _from_proto(proto: onnx.ModelProto, folder: Path, path: Path | None) -> ir.M
     make_dense(proto, str(folder), shown)
     try:
         with collector_paused():
-            model = ir.from_proto(proto)
+            model = from_proto(proto)
     except ir.serde.SerdeError as error:
         raise InputError(
             f"{shown}: onnx_ir cannot hold this model: {_one_line(root_cause(error))}; "
@@ -112,6 +116,9 @@ def _check(proto: onnx.ModelProto, path: Path | None, shown: str) -> None:
     try:
         onnx.checker.check_model(proto if path is None else os.fspath(path))
     except onnx.checker.ValidationError as error:
+        if _is_of_ir_version_4(proto):
+            logger.warning("%s: read as IR version 4: %s", shown, _one_line(error))
+            return
         raise InputError(
             f"{shown}: not a valid ONNX model: {_one_line(error)}; "
             "repair it until onnx.checker.check_model accepts it"
@@ -119,6 +126,23 @@ def _check(proto: onnx.ModelProto, path: Path | None, shown: str) -> None:
     except ValueError as error:
         # Only a ModelProto in memory can be larger than what the checker can be handed.
         logger.warning("%s: not checked: %s", shown, _one_line(error))
+
+
+def _is_of_ir_version_4(proto: onnx.ModelProto) -> bool:
+    """Make a model of IR version 4 out of one that says 3 and has initializers that are no inputs.
+
+    Version 4 allows that, and runtimes take such models whatever they say.
+    """
+    said = proto.ir_version
+    if said >= _INITIALIZERS_ALONE:
+        return False
+    proto.ir_version = _INITIALIZERS_ALONE
+    try:
+        onnx.checker.check_model(proto)
+    except onnx.checker.ValidationError:
+        proto.ir_version = said
+        return False
+    return True
 
 
 def root_cause(error: BaseException) -> BaseException:

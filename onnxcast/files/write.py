@@ -19,6 +19,7 @@ import onnx_ir as ir
 from onnxcast.errors import InputError, OnnxcastError, RefusedError
 from onnxcast.files.atomic import open_beside, settle
 from onnxcast.files.data import DataFile, source_file, stale_data_files, write_data
+from onnxcast.files.maps import to_proto
 from onnxcast.files.read import collector_paused, root_cause
 from onnxcast.files.slots import Slot, tensor_slots
 from onnxcast.files.weights import write_bytes
@@ -198,7 +199,7 @@ def _exchanged(replacements: Iterable[tuple[Slot, ir.TensorProtocol]]) -> Iterat
 def _serialized(model: ir.Model) -> bytes:
     try:
         with collector_paused():
-            proto = ir.to_proto(model)
+            proto = to_proto(model)
     except ir.serde.SerdeError as error:
         cause = root_cause(error)
         if isinstance(cause, OnnxcastError | OSError):

@@ -6,7 +6,7 @@ import onnx
 import onnx_ir as ir
 
 from onnxcast.errors import InputError, RefusedError
-from onnxcast.files import tensor_slots
+from onnxcast.files import from_proto, tensor_slots, to_proto
 from onnxcast.graph.check import fault
 from onnxcast.graph.schemas import ONNX_DOMAINS, Schemas, signature_of, type_string
 from onnxcast.graph.walk import bodies
@@ -103,7 +103,7 @@ def raise_opset(model: ir.Model, version: int) -> ir.Model:
             "give a later one or keep it"
         )
     try:
-        raised = ir.from_proto(onnx.version_converter.convert_version(ir.to_proto(model), version))
+        raised = from_proto(onnx.version_converter.convert_version(to_proto(model), version))
     except (RuntimeError, ValueError) as error:
         raise _refusal(current, version, " ".join(str(error).split())[:300]) from None
     _restore(model, raised, version)

@@ -283,4 +283,7 @@ def _known(proto: onnx.TypeProto | None) -> ir.TypeProtocol | None:
         proto.HasField("tensor_type") and proto.tensor_type.elem_type == onnx.TensorProto.UNDEFINED
     ):
         return None
-    return ir.serde.deserialize_type_proto_for_type(proto)
+    try:
+        return ir.serde.deserialize_type_proto_for_type(proto)
+    except ir.serde.SerdeError:  # a map, which onnx_ir has no type for
+        return None
