@@ -3,12 +3,14 @@
 Every edit keeps value_info true where the model has it and adds none where it has none.
 """
 
+from collections.abc import Mapping
+
 import onnx_ir as ir
 
 from onnxcast import formats
 from onnxcast.graph.walk import model_graphs
 
-__all__ = ["Casts", "Names", "cast_target", "constant_of", "move_output", "retype", "set_constant"]
+__all__ = ["Casts", "Names", "cast_target", "constant_of", "move_outputs", "retype", "set_constant"]
 
 
 class Names:
@@ -70,20 +72,26 @@ def retype(value: ir.Value, dtype: ir.DataType) -> None:
         value.type = ir.TensorType(dtype)
 
 
-def move_output(value: ir.Value, replacement: ir.Value, names: Names) -> None:
-    """Let `replacement` be the graph output in place of `value`, under its public name.
+def move_outputs(moves: Mapping[ir.Value, ir.Value], names: Names) -> None:
+    """Let other values be the graph outputs in place of some, under their public names.
 
-    `value` keeps its readers and gets a new name.
+    Those that are replaced keep their readers and get new names.
+
+    Args:
+        moves: The value to be the output, by the one that is.
+        names: Of the whole model.
     """
-    graph = value.graph
-    assert graph is not None
-    public = value.name
-    value.name = names.fresh(f"{public}_inner")
-    replacement.name = public
-    replacement.doc_string, value.doc_string = value.doc_string, None
-    for index, output in enumerate(graph.outputs):
-        if output is value:
-            graph.outputs[index] = replacement
+    graphs = {value.graph for value in moves}
+    for value, replacement in moves.items():
+        public = value.name
+        value.name = names.fresh(f"{public}_inner")
+        replacement.name = public
+        replacement.doc_string, value.doc_string = value.doc_string, None
+    for graph in graphs:
+        assert graph is not None
+        outputs = [moves.get(output, output) for output in graph.outputs]
+        graph.outputs.clear()
+        graph.outputs.extend(outputs)
 
 
 class Casts:

@@ -10,7 +10,7 @@ import onnx_ir as ir
 from onnxcast import formats
 from onnxcast.diagnostics import Code, Diagnostic
 from onnxcast.formats import Format
-from onnxcast.graph.edit import Casts, constant_of, move_output, retype
+from onnxcast.graph.edit import Casts, constant_of, move_outputs, retype
 from onnxcast.graph.opsets import import_onnx
 from onnxcast.planning.plan import Plan
 
@@ -71,6 +71,7 @@ class _Placer:
 
     def read_wide(self) -> None:
         """Cast narrow values up for every reader that stays wide, and for graph outputs."""
+        moves: dict[ir.Value, ir.Value] = {}
         for value, dtype in self._narrow.items():
             readers = [use for use in value.uses() if tuple(use) not in self._satisfied]
             output = value.is_graph_output()
@@ -83,7 +84,8 @@ class _Placer:
                 if node is not wide.producer():
                     node.replace_input_with(index, wide)
             if output:
-                move_output(value, wide, self.casts.names)
+                moves[value] = wide
+        move_outputs(moves, self.casts.names)
 
     def _constant(self, value: ir.Value, dtype: ir.DataType) -> ir.Value | None:
         """A one-element constant in the narrow type; None if `value` is anything else."""

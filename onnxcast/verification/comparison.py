@@ -20,7 +20,15 @@ import numpy.typing as npt
 from onnxcast.formats import BFLOAT16, FLOAT16, FLOAT32, Format, Kind
 from onnxcast.verification.values import Array, Value
 
-__all__ = ["OutputError", "Tolerance", "bit_equal", "compare", "default_tolerance", "worst"]
+__all__ = [
+    "OutputError",
+    "Tolerance",
+    "bit_equal",
+    "compare",
+    "default_tolerance",
+    "says_something",
+    "worst",
+]
 
 _MASK_BELOW = -1e4
 _ORDINARY_ABOVE = -100.0
@@ -111,6 +119,16 @@ def worst(errors: Iterable[OutputError]) -> OutputError:
         ValueError: There are no entries.
     """
     return max(errors, key=lambda error: (not error.ok, max(error.max_error, error.rms_error)))
+
+
+def says_something(values: Mapping[str, Value]) -> bool:
+    """Whether any output has an element other than NaN, so that comparing it shows something."""
+    return any(
+        array is not None
+        and array.size > 0
+        and not (_is_float(array) and bool(np.isnan(_real(array)).all()))
+        for array in _flat(values).values()
+    )
 
 
 def bit_equal(a: Value, b: Value) -> bool:

@@ -31,6 +31,7 @@ from onnxcast.verification.comparison import (
     bit_equal,
     compare,
     default_tolerance,
+    says_something,
     worst,
 )
 from onnxcast.verification.divergence import first_diverging
@@ -169,13 +170,22 @@ class _Prover:
         self.reference = "source"
 
     def run_reference(self) -> None:
-        """Run the source, or its twin, and keep the outputs."""
+        """Run the source, or its twin, and keep the outputs.
+
+        Raises:
+            RefusedError: It does not run, or gives nothing that could be compared.
+        """
         if has_narrow_values(self._model):
             self._run_narrow_reference()
-            return
-        with _refusal():
-            self._wanted = self._run(self._model, self._source.path, "source.onnx")
-        self._wanted_as_is = self._wanted
+        else:
+            with _refusal():
+                self._wanted = self._run(self._model, self._source.path, "source.onnx")
+            self._wanted_as_is = self._wanted
+        if not any(map(says_something, self._wanted)) and self._model.graph.outputs:
+            raise RefusedError(
+                "the source gives nothing but NaN or empty outputs on these inputs, which proves "
+                "nothing: give others, or skip the proof with --no-verify"
+            )
 
     def _run_narrow_reference(self) -> None:
         """Run the source's twin, and the source as is: onnxruntime hides rounding in both models.

@@ -10,7 +10,7 @@ from onnxcast.graph.edit import (
     Names,
     cast_target,
     constant_of,
-    move_output,
+    move_outputs,
     retype,
     set_constant,
 )
@@ -205,7 +205,7 @@ def test_an_output_moves_with_its_public_name_and_doc() -> None:
     old.doc_string = "the result"
     casts = Casts(model)
     new = casts.of(old, FLOAT16)
-    move_output(old, new, casts.names)
+    move_outputs({old: new}, casts.names)
     assert [output.name for output in model.graph.outputs] == ["y"]
     assert [new.doc_string, old.doc_string] == ["the result", None]
     assert old.name == "y_inner"
@@ -219,5 +219,5 @@ def test_every_place_of_an_output_moves() -> None:
     old = model.graph.outputs[0]
     casts = Casts(model)
     new = casts.of(old, FLOAT16)
-    move_output(old, new, casts.names)
+    move_outputs({old: new}, casts.names)
     assert [output is new for output in model.graph.outputs] == [True, True]

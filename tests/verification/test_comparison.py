@@ -11,6 +11,7 @@ from onnxcast.verification.comparison import (
     bit_equal,
     compare,
     default_tolerance,
+    says_something,
     worst,
 )
 from onnxcast.verification.values import Array, Value
@@ -267,3 +268,23 @@ def test_other_bits_are_not_equal(a: Value, b: Value) -> None:
     assert not bit_equal(b, a)
     assert bit_equal(a, a)
     assert bit_equal(b, b)
+
+
+@pytest.mark.parametrize(
+    ("values", "says"),
+    [
+        ({"y": np.array([np.nan, 1.0], np.float32)}, True),
+        ({"y": np.array([np.inf], np.float32)}, True),
+        ({"y": np.array([3])}, True),
+        ({"y": np.full(2, np.nan, np.float32), "z": np.zeros(1, bool)}, True),
+        ({"y": np.full(2, np.nan, np.float32)}, False),
+        ({"y": np.zeros((0, 3), np.float32)}, False),
+        ({"y": None}, False),
+        ({"y": []}, False),
+        ({}, False),
+    ],
+)
+def test_outputs_say_something_unless_all_is_nan_or_empty(
+    values: dict[str, Value], says: bool
+) -> None:
+    assert says_something(values) is says

@@ -18,7 +18,7 @@ from onnxcast.verification.comparison import Tolerance
 from onnxcast.verification.feeds import input_specs, random_feeds
 from onnxcast.verification.proof import Proof, first_difference, prove
 from onnxcast.verification.session import Worker
-from onnxcast.verification.values import Feeds
+from onnxcast.verification.values import Array, Feeds
 
 HEADER = '<ir_version: 10, opset_import: ["": 21, "local": 1]>'
 FLOAT16, BFLOAT16 = Tolerance(1e-2, 1e-2), Tolerance(6e-2, 6e-2)
@@ -415,3 +415,11 @@ def test_verify_compares_inputs_that_have_no_value_of_their_own() -> None:
     other = parsed("g (float[2,2] z) => (float[2,2] y) { y = MatMul (z, z) }")
     with pytest.raises(onnxcast.InputError, match="second model has inputs z, the first has x:"):
         onnxcast.verify(inside, other)
+
+
+@pytest.mark.parametrize("x", [np.full(1, np.nan, np.float32), np.zeros(0, np.float32)])
+def test_samples_that_give_nothing_to_compare_prove_nothing(x: Array, worker: Worker) -> None:
+    text = "g (float[n] x) => (float[n] y) { y = Mul (x, x) }"
+    source = read_model(parsed(text))
+    with pytest.raises(RefusedError, match="nothing but NaN or empty outputs"):
+        prove(source, ir.from_proto(parsed(text)), [{"x": x}], FLOAT16, worker)
