@@ -17,6 +17,7 @@ import pytest
 
 from onnxcast.errors import InputError, RefusedError
 from onnxcast.files import Source, read_model
+from onnxcast.formats import FLOAT32
 from onnxcast.pipeline import build_pipeline
 from onnxcast.planning import Plan, PlannedPass, Reason
 from onnxcast.policy import make_policy
@@ -100,7 +101,10 @@ def accepted(model: bytes) -> bool:
 
 
 def outcome(name: str, token: str, worker: Worker) -> str:
-    """``unreadable``, ``source does not run``, ``narrow``, or the causes that pinned all groups."""
+    """``narrow``, the causes that pinned all groups, or why nothing was proved.
+
+    Scope ``none`` gives ``unchanged``: the same bits.
+    """
     case = cases()[name]
     try:
         source = read_model(case.model)
@@ -111,20 +115,19 @@ def outcome(name: str, token: str, worker: Worker) -> str:
     assert accepted(data) or not accepted(serialized(source.model)), "valid before, not after"
     again, _ = converted(Source(ir.from_proto(onnx.ModelProto.FromString(data)), None), token)
     assert serialized(again) == data, "a second run changes the bytes"
-    narrow = plan is not None and next(plan.narrow(), None) is not None
-    if not narrow:
-        reasons = set() if plan is None else {d.reason for d in plan.decisions.values()}
+    if plan is not None and next(plan.narrow(), None) is None:
+        reasons = {decision.reason for decision in plan.decisions.values()}
         assert reasons <= CAUSES
         return " and ".join(sorted(reason.name for reason in reasons)) or "no float32"
-    if name in NEEDS_DATA:
+    if plan is not None and name in NEEDS_DATA:
         return "narrow, needs data"
-    tolerance = default_tolerance(make_policy(fp32_cast=token).format or GENERIC.preferred)
+    tolerance = default_tolerance(make_policy(fp32_cast=token).format or FLOAT32)
     try:
         proof = prove(source, result, [feeds(case)], tolerance, worker)
     except RefusedError:
         return "source does not run"
     assert proof.ok, (proof.as_is, proof.worst, proof.diverging)
-    return "narrow"
+    return "unchanged" if plan is None else "narrow"
 
 
 @pytest.mark.parametrize("token", TOKENS)
@@ -144,6 +147,9 @@ def test_the_whole_suite_converts_and_matches(token: str, worker: Worker) -> Non
     for result, count in found.most_common():
         print(f"{token}: {count} {result}")
     assert found["unreadable"] <= 20
-    assert found["source does not run"] <= 20
-    if token != "none":
+    if token == "none":
+        # The rest has no kernel on the CPU, or types that numpy cannot exchange with it.
+        assert found["unchanged"] >= 1590
+    else:
+        assert found["source does not run"] <= 20
         assert found["narrow"] >= {"matmult": 150}.get(token, 650)
