@@ -2,12 +2,14 @@
 
 import onnx.parser
 import onnx_ir as ir
+import onnxruntime
 import pytest
 from onnxruntime.capi import _pybind_state
 
 from onnxcast.graph.contrib import CONTRIB, CONTRIB_DOMAIN
 from onnxcast.graph.types import ElementTypes
 
+OLD = tuple(map(int, onnxruntime.__version__.split(".")[:2])) < (1, 32)
 FLOATS = {"tensor(float)", "tensor(float16)", "tensor(bfloat16)"}
 SCHEMAS = {
     schema.name: schema
@@ -37,6 +39,7 @@ def test_a_row_groups_operands_and_results_as_the_schema_does(op: str) -> None:
     assert grouping([found[k] for k in many]) == grouping([wanted[k] for k in many])
 
 
+@pytest.mark.skipif(OLD, reason="the table is that of onnxruntime 1.32, which allows more types")
 @pytest.mark.parametrize("op", [op for op in CONTRIB if op in SCHEMAS])
 def test_a_row_lists_no_type_that_the_schema_lacks(op: str) -> None:
     allowed = {t.type_param_str: set(t.allowed_type_strs) for t in SCHEMAS[op].type_constraints}
