@@ -1,11 +1,27 @@
-"""Where text goes: results to stdout, talk to stderr, progress to a terminal only."""
+"""Where text goes: results to stdout, talk to stderr, progress to a terminal only.
 
-__all__ = ["bar", "fail", "print_json", "results", "say", "spinner", "warn"]
+A stream that was closed is the null device. Results that cannot be printed raise `OSError`; talk
+that cannot is dropped.
+"""
+
+__all__ = [
+    "bar",
+    "fail",
+    "fill_closed_streams",
+    "print_json",
+    "results",
+    "say",
+    "silence",
+    "spinner",
+    "warn",
+]
 
 import contextlib
 import json
+import os
 import sys
 from collections.abc import Callable, Iterator
+from typing import NoReturn, TextIO
 
 import click
 from rich.console import Console
@@ -14,13 +30,41 @@ from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn
 _WIDTH = 100
 
 
+class _Results(Console):
+    def on_broken_pipe(self) -> NoReturn:
+        """Leave it to our callers, as for any stream; rich would end the process."""
+        raise BrokenPipeError
+
+
+def fill_closed_streams() -> None:
+    """Open the null device for each standard stream that the process was started without.
+
+    Else the next file to be opened would take its number, and what libraries print its content.
+    """
+    descriptor = os.open(os.devnull, os.O_RDWR)
+    while descriptor <= 2:
+        descriptor = os.open(os.devnull, os.O_RDWR)
+    os.close(descriptor)
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 - as long as we run
+
+
+def silence(stream: TextIO) -> None:
+    """Drop what `stream` still holds and all that follows, else Python fails on it at exit."""
+    with contextlib.suppress(OSError, ValueError):  # a stand-in for a stream may have no number
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, stream.fileno())
+        os.close(null)
+
+
 def results() -> Console:
     """A console on stdout; off a terminal its lines have one width, so that they can be compared.
 
     Names come from models, so nothing in them is markup.
     """
     width = None if sys.stdout.isatty() else _WIDTH
-    return Console(file=sys.stdout, width=width, markup=False, highlight=False, emoji=False)
+    return _Results(file=sys.stdout, width=width, markup=False, highlight=False, emoji=False)
 
 
 def print_json(value: object) -> None:
@@ -40,11 +84,14 @@ def warn(text: str) -> None:
 
 def say(text: str) -> None:
     """Say one line that is no result."""
-    click.echo(text, err=True)
+    try:
+        click.echo(text, err=True)
+    except OSError:
+        silence(sys.stderr)
 
 
 def _line(kind: str, text: str) -> None:
-    click.echo(f"onnxcast: {kind} {' '.join(text.split())}", err=True)
+    say(f"onnxcast: {kind} {' '.join(text.split())}")
 
 
 @contextlib.contextmanager

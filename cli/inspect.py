@@ -10,6 +10,7 @@ import click
 
 from .console import print_json, results
 from .options import MODEL, as_json, choice_of_format
+from .options import functions as functions_option
 from .tables import new_table, print_groups, size
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 @click.command(short_help="Show what is in a model, and what would be narrowed.")
 @click.argument("model", type=MODEL)
 @choice_of_format
+@functions_option
 @as_json
 def inspect(
     model: Path,
@@ -30,6 +32,7 @@ def inspect(
     target: str | None,
     keep_ops: tuple[str, ...],
     keep_nodes: tuple[str, ...],
+    functions: str,
     as_json: bool,
 ) -> None:
     """Show what is in a model; with a token or a scope, also what would be narrowed and why.
@@ -45,7 +48,8 @@ def inspect(
 
     read = read_model(model).model
     plan = None
-    if any((fp32_cast, scope, dtype, target, keep_ops, keep_nodes)):
+    asked = (fp32_cast, scope, dtype, target, keep_ops, keep_nodes, functions != "keep")
+    if any(asked):
         plan = onnxcast.plan(
             model,
             fp32_cast=fp32_cast,
@@ -54,6 +58,7 @@ def inspect(
             target=target,
             keep_ops=keep_ops,
             keep_nodes=keep_nodes,
+            functions=functions,
         )
     facts = _facts(read)
     if as_json:

@@ -1,18 +1,23 @@
-"""The command itself: its subcommands, and every fault as one line and an exit code."""
+"""The command itself: its subcommands, and every fault as one line and an exit code.
+
+Whatever ends the command early unwinds it, so that temporary folders go.
+"""
 
 __all__ = ["main"]
 
 import contextlib
 import logging
-import os
+import signal
 import sys
+import threading
 from collections.abc import Iterator, Sequence
+from types import FrameType
 
 import click
 
 from onnxcast.errors import OnnxcastError
 
-from .console import fail
+from .console import fail, fill_closed_streams, silence
 from .inspect import inspect
 from .optimize import optimize
 from .options import help_alone
@@ -20,8 +25,13 @@ from .verify import verify
 from .zoo import zoo
 
 _BAD_USAGE = 2
-_READER_GONE = 1
+_NO_SYSTEM = 1
 _INTERRUPTED = 130
+_TERMINATED = 143
+
+
+class _Terminated(BaseException):
+    """SIGTERM came."""
 
 
 @click.group(
@@ -41,9 +51,10 @@ def _onnxcast(context: click.Context) -> int | None:
 
     \b
     Exit codes:
-      0  done
-      1  the model cannot be made under these options, or its outputs do not match
-      2  bad usage, or an input that cannot be read or is not valid
+      0    done
+      1    the model cannot be made under these options, or its outputs do not match
+      2    bad usage, or an input that cannot be read or is not valid
+      130  interrupted; 143 for SIGTERM
     """
     return help_alone(context)
 
@@ -59,26 +70,61 @@ def main(argv: Sequence[str] | None = None) -> int:
         argv: The arguments, by default those of the process.
 
     Returns:
-        The exit code: 0 done; 1 the model cannot be made or does not match; 2 bad usage or input.
+        The exit code: 0 done; 1 the model cannot be made or does not match; 2 bad usage or input;
+        130 interrupted; 143 terminated.
     """
+    fill_closed_streams()
     args = None if argv is None else list(argv)
     with _warnings_told():
         try:
-            code = _onnxcast.main(args, prog_name="onnxcast", standalone_mode=False)
+            with _sigterm_raised():
+                code = _onnxcast.main(args, prog_name="onnxcast", standalone_mode=False)
         except OnnxcastError as error:
             fail(str(error))
-            return error.exit_code
+            code = error.exit_code
         except click.ClickException as error:
             fail(_usage_text(error))
-            return _BAD_USAGE
+            code = _BAD_USAGE
         except (click.Abort, KeyboardInterrupt):
             fail("interrupted")
-            return _INTERRUPTED
-        except BrokenPipeError:
-            # Whoever read our output has left; Python would complain once more at exit.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            return _READER_GONE
+            code = _INTERRUPTED
+        except _Terminated:
+            fail("terminated")
+            code = _TERMINATED
+        except MemoryError:
+            fail("out of memory; give smaller samples, or a machine with more of it")
+            code = _NO_SYSTEM
+        except OSError as error:
+            code = _system_fault(error)
     return int(code or 0)
+
+
+def _system_fault(error: OSError) -> int:
+    """Say what the system refused: room for temporary files, or a full disk under stdout."""
+    silence(sys.stdout)
+    if not isinstance(error, BrokenPipeError):  # else whoever read our output has left
+        where = f"{error.filename}: " if error.filename else "the output or a temporary file: "
+        fail(f"{where}{error.strerror or error}")
+    return _NO_SYSTEM
+
+
+@contextlib.contextmanager
+def _sigterm_raised() -> Iterator[None]:
+    """Let SIGTERM, where it would end the process at once, raise instead, as SIGINT does."""
+    in_main = threading.current_thread() is threading.main_thread()
+    if not in_main or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+        yield
+        return
+
+    def raise_(_number: int, _frame: FrameType | None) -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # a second one must not stop the cleaning up
+        raise _Terminated
+
+    signal.signal(signal.SIGTERM, raise_)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 def _usage_text(error: click.ClickException) -> str:

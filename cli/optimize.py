@@ -2,7 +2,10 @@
 
 __all__ = ["optimize"]
 
+import contextlib
+import sys
 import time
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,8 +15,10 @@ from rich.progress import DownloadColumn
 
 from onnxcast.errors import InputError, RefusedError
 
-from .console import bar, print_json, say, spinner, warn
+from .console import bar, print_json, say, silence, spinner, warn
+from .destinations import check_destinations
 from .options import MODEL, as_json, choice_of_format, samples, shapes, tolerance
+from .options import functions as functions_option
 
 if TYPE_CHECKING:
     from onnxcast import Result
@@ -36,13 +41,7 @@ if TYPE_CHECKING:
     show_default=True,
     help="Raise the opset as far as needed, keep it or refuse, or raise it to N.",
 )
-@click.option(
-    "--functions",
-    default="keep",
-    metavar="keep|specialise|inline",
-    show_default=True,
-    help="Leave bodies of model-local functions alone, narrow them per call type, or inline them.",
-)
+@functions_option
 @samples
 @tolerance
 @click.option("--no-verify", is_flag=True, help="Do not prove the result.")
@@ -67,7 +66,7 @@ def optimize(
     keep_nodes: tuple[str, ...],
     opset: str,
     functions: str,
-    inputs: str | None,
+    inputs: Path | None,
     input_shapes: tuple[str, ...],
     tolerance: float | None,
     no_verify: bool,
@@ -105,7 +104,7 @@ def optimize(
         fp32_cast=fp32_cast, scope=scope, dtype=dtype, preferred=preferred
     )
     output = output or default_output(model, policy.format.name if policy.format else "none")
-    _check_outputs(model, output, report, force=force)
+    check_destinations(model, output, report, inputs, force=force)
     with spinner() as step:
         result = onnxcast.optimize(
             model,
@@ -127,26 +126,25 @@ def optimize(
         )
     files = _write(result, output, report, force=force)
     _warn(result, made_up=inputs is None)
-    if as_json:
-        print_json(result.report.to_dict())
-        say(f"wrote {', '.join(map(str, files))}")
-    else:
-        from .summary import print_summary
+    with _printed_if_possible():
+        if as_json:
+            say(f"wrote {', '.join(map(str, files))}")
+            print_json(result.report.to_dict())
+        else:
+            from .summary import print_summary
 
-        print_summary(result.report, files, time.perf_counter() - start)
+            print_summary(result.report, files, time.perf_counter() - start)
 
 
-def _check_outputs(model: Path, output: Path, report: Path | None, *, force: bool) -> None:
-    from onnxcast.files import check_output
-
-    if model.exists():  # else that is the fault to tell
-        check_output(output, model, force=force)
-    if report is None:
-        return
-    if report.is_dir() or not report.parent.is_dir():
-        raise InputError(f"report {report}: a file in an existing folder is wanted; name one")
-    if report.resolve() in (model.resolve(), output.resolve()):
-        raise InputError(f"report {report}: is a model of this run; name another file")
+@contextlib.contextmanager
+def _printed_if_possible() -> Iterator[None]:
+    """The files are there by now, so results that cannot be printed are no failure."""
+    try:
+        yield
+    except OSError as error:
+        silence(sys.stdout)
+        if not isinstance(error, BrokenPipeError):  # else whoever read our output has left
+            warn(f"the results cannot be printed ({error.strerror}): the files are written")
 
 
 def _write(result: "Result", output: Path, report: Path | None, *, force: bool) -> list[Path]:
@@ -181,7 +179,7 @@ def _warn(result: "Result", *, made_up: bool) -> None:
         return
     if made_up:
         warn(
-            f"verified on no more than {result.report.inputs}: real data may hold what it lacks; "
+            f"verified on {result.report.inputs} only: real data may hold what it lacks; "
             "give samples by --inputs"
         )
     if proof.default_level.startswith(("crashed", "failed")):

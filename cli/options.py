@@ -4,6 +4,7 @@ __all__ = [
     "MODEL",
     "as_json",
     "choice_of_format",
+    "functions",
     "help_alone",
     "samples",
     "shapes",
@@ -11,6 +12,7 @@ __all__ = [
 ]
 
 import math
+import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -22,7 +24,21 @@ from onnxcast.errors import InputError
 _BAD_USAGE = 2
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
-MODEL = click.Path(path_type=Path)
+
+class _Path(click.Path):
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if value == "":  # pathlib would take it for the current folder
+            self.fail("an empty path; name a file or a folder", param, ctx)
+        try:
+            os.stat(value)
+        except (FileNotFoundError, NotADirectoryError):
+            pass  # what is not there may be about to be written
+        except OSError as error:
+            self.fail(f"{value}: {error.strerror}; name another path", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+MODEL = _Path(path_type=Path)
 """A path; whether it can be read is for the library to say, in its own words."""
 
 
@@ -55,6 +71,14 @@ tolerance = click.option(
     "[default: 1e-2 for float16, 6e-2 for bfloat16].",
 )
 
+functions = click.option(
+    "--functions",
+    default="keep",
+    metavar="keep|specialise|inline",
+    show_default=True,
+    help="Leave bodies of model-local functions alone, narrow them per call type, or inline them.",
+)
+
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of tables.")
 
 
@@ -69,6 +93,7 @@ def samples(command: _Command) -> _Command:
     )(command)
     return click.option(
         "--inputs",
+        type=MODEL,
         metavar="FILE|DIR",
         help="Samples: an .npz with one array per input, a folder of them, or an ONNX "
         "test_data_set_* folder [default: one made-up sample].",
@@ -125,8 +150,13 @@ def shapes(given: Iterable[str]) -> dict[str, tuple[int, ...]] | None:
     """Values of ``--input-shape`` by name; None if there are none.
 
     Raises:
-        InputError: One is not of the form ``NAME:1,3,224,224``.
+        InputError: One is not of the form ``NAME:1,3,224,224``, or two are for the same input.
     """
     from onnxcast.verification.feeds import parse_input_shape
 
-    return dict(map(parse_input_shape, given)) or None
+    chosen: dict[str, tuple[int, ...]] = {}
+    for name, shape in map(parse_input_shape, given):
+        if name in chosen:
+            raise InputError(f"--input-shape for {name!r}: given twice; give one")
+        chosen[name] = shape
+    return chosen or None

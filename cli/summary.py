@@ -13,7 +13,6 @@ from .console import results
 from .tables import new_table, print_groups, print_proof, size
 
 if TYPE_CHECKING:
-    from onnxcast.diagnostics import Diagnostic
     from onnxcast.report import Report
 
 _OUTPUTS_SHOWN = 10
@@ -45,7 +44,7 @@ def print_summary(report: "Report", files: Sequence[Path], seconds: float) -> No
         console.print()
     console.print(_sizes(report))
     console.print()
-    console.print(_changes(report.findings))
+    console.print(_changes(report))
     console.print()
     if report.proof is None:
         console.print("not verified", style="yellow")
@@ -72,7 +71,12 @@ def _sizes(report: "Report") -> Table:
     return table
 
 
-def _changes(findings: Sequence["Diagnostic"]) -> str:
-    counts = Counter(finding.code.name for finding in findings)
+def _changes(report: "Report") -> str:
+    counts = Counter(finding.code.name for finding in report.findings)
     told = [f"{counts[name]} {text}" for name, text in _CHANGES.items() if counts[name]]
-    return ", ".join(told) or "nothing to change"
+    if told:
+        return ", ".join(told)
+    before, after = (report.opset[0], report.before), (report.opset[1], report.after)
+    return (
+        "nothing to change" if before == after else "nothing narrowed: only brought up and tidied"
+    )

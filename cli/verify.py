@@ -3,12 +3,16 @@
 __all__ = ["verify"]
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from .console import fail, print_json, results, spinner, warn
 from .options import MODEL, as_json, samples, shapes, tolerance
 from .tables import print_proof
+
+if TYPE_CHECKING:
+    from onnxcast.verification.proof import Proof
 
 _DOES_NOT_MATCH = 1
 
@@ -22,7 +26,7 @@ _DOES_NOT_MATCH = 1
 def verify(
     before: Path,
     after: Path,
-    inputs: str | None,
+    inputs: Path | None,
     input_shapes: tuple[str, ...],
     tolerance: float | None,
     as_json: bool,
@@ -39,7 +43,6 @@ def verify(
     """
     chosen_shapes = shapes(input_shapes)
     import onnxcast
-    from onnxcast.api import failure_text
     from onnxcast.report import proof_dict
 
     with spinner() as step:
@@ -52,12 +55,29 @@ def verify(
             progress=step,
         )
     if inputs is None:
-        warn("compared on no more than 1 made-up sample; give samples by --inputs")
+        warn(
+            "compared on 1 made-up sample only: real data may hold what it lacks; "
+            "give samples by --inputs"
+        )
     if as_json:
         print_json(proof_dict(proof))
     else:
         print_proof(results(), proof)
     if proof.ok:
         return 0
-    fail(failure_text(proof))
+    fail(_failure(proof))
     return _DOES_NOT_MATCH
+
+
+def _failure(proof: "Proof") -> str:
+    """Why the proof failed: what did not run, else the worst output and the first bad node."""
+    if proof.as_is.startswith("failed"):
+        return f"onnxruntime does not take AFTER: it {proof.as_is}; repair it, or convert it again"
+    if proof.twin != "ran":
+        return f"nothing proves the numbers of AFTER: its twin {proof.twin}"
+    worst = proof.worst
+    assert worst is not None
+    found = f"output {worst.name!r} does not match: {worst.why}"
+    if proof.diverging:
+        return f"{found}; first diverging node: {proof.diverging}"
+    return f"{found}; no node of the main graph diverges more than its inputs do"

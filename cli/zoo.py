@@ -106,7 +106,7 @@ def fetch(names: tuple[str, ...], cache: Path | None) -> None:
     metavar="DIR",
     help="Take every NAME.onnx in DIR, with NAME.npz as its samples, instead of the catalogue.",
 )
-@click.option("--feeds", type=MODEL, metavar="DIR", help="Take samples from NAME.npz in DIR.")
+@click.option("--samples", type=MODEL, metavar="DIR", help="Take samples from NAME.npz in DIR.")
 @click.option("--out", type=MODEL, metavar="DIR", help="Keep the results as NAME.TOKEN.onnx.")
 @_cache
 @as_json
@@ -114,7 +114,7 @@ def run(
     names: tuple[str, ...],
     tokens: tuple[str, ...],
     folder: Path | None,
-    feeds: Path | None,
+    samples: Path | None,
     out: Path | None,
     cache: Path | None,
     as_json: bool,
@@ -129,7 +129,7 @@ def run(
       onnxcast zoo run --token all-fp16 --token matmult-fp16
       onnxcast zoo run --from exported/ --out converted/ --json
     """
-    for path in (folder, feeds):
+    for path in (folder, samples):
         if path is not None and not path.is_dir():
             raise InputError(f"{path}: no such folder; wanted one with models or samples")
     import onnxcast
@@ -138,8 +138,8 @@ def run(
     for token in tokens:
         onnxcast.make_policy(fp32_cast=token)
     subjects = _from_catalogue(names, cache) if folder is None else _from_folder(names, folder)
-    if feeds is not None:
-        subjects = [_fed(subject, feeds) for subject in subjects]
+    if samples is not None:
+        subjects = [_fed(subject, samples) for subject in subjects]
     if out is not None:
         _make(out)
     with bar(MofNCompleteColumn()) as show:
@@ -177,8 +177,8 @@ def _from_folder(names: Sequence[str], folder: Path) -> "list[Subject]":
     return [subject(path) for path in _chosen(names, found)]
 
 
-def _fed(subject: "Subject", feeds: Path) -> "Subject":
-    samples = feeds / f"{subject.name}.npz"
+def _fed(subject: "Subject", folder: Path) -> "Subject":
+    samples = folder / f"{subject.name}.npz"
     return dataclasses.replace(subject, inputs=samples) if samples.exists() else subject
 
 

@@ -1,14 +1,16 @@
 """The public functions: convert a model and prove it, show a plan, verify any two models."""
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
+import numpy as np
 import onnx_ir as ir
 
 from onnxcast.conversion import Clock, Conversion, Result, Samples, failure_text
 from onnxcast.errors import InputError, VerificationError
-from onnxcast.files import read_model
+from onnxcast.files import Source, read_model
 from onnxcast.formats import FLOAT32, Format
+from onnxcast.graph.check import check_functions
 from onnxcast.planning import Plan, make_plan
 from onnxcast.policy import make_policy
 from onnxcast.targets import Target, get_target
@@ -49,7 +51,7 @@ def plan(  # noqa: PLR0913 - one keyword per option, as on the command line
         keep_nodes=keep_nodes,
         functions=functions,
     )
-    return make_plan(read_model(model).model, policy, chosen)
+    return make_plan(_read(model).model, policy, chosen)
 
 
 def optimize(  # noqa: PLR0913 - one keyword per option, as on the command line
@@ -120,7 +122,7 @@ def optimize(  # noqa: PLR0913 - one keyword per option, as on the command line
         raise InputError(f"io_types {io_types!r}: only 'keep' is known; leave it out")
     clock = Clock(progress)
     with clock.step("read the model"):
-        source = read_model(model)
+        source = _read(model)
     run = Conversion(source, policy, chosen, clock)
     if not verify:
         run.raise_opset(opset, None, None)
@@ -170,7 +172,7 @@ def verify(
         InputError: A bad model or sample.
         RefusedError: `before` does not run.
     """
-    source, result = read_model(before), read_model(after)
+    source, result = _read(before), _read(after)
     wanted, found = _required(source.model), _required(result.model)
     if sorted(wanted) != sorted(found):
         raise InputError(
@@ -182,6 +184,12 @@ def verify(
     with Worker() as worker:
         step = progress or (lambda _step: None)
         return prove(source, result.model, samples.feeds, limit, worker, progress=step)
+
+
+def _read(model: object) -> Source:
+    source = read_model(model)
+    check_functions(source.model)
+    return source
 
 
 def _required(model: ir.Model) -> list[str]:
@@ -199,6 +207,13 @@ def _samples(
     shapes: Mapping[str, tuple[int, ...]] | None,
 ) -> Samples:
     specs = input_specs(model)
+    if not (shapes is None or _is_shapes(shapes)):
+        raise InputError(f"input shapes {shapes!r}: a dict from input names to shapes is wanted")
+    if not (inputs is None or _is_feed_source(inputs)):
+        raise InputError(
+            f"inputs {inputs!r}: an .npz file, a folder, a dict of arrays or a list of dicts is "
+            "wanted"
+        )
     if inputs is None:
         return Samples(random_feeds(specs, shapes=shapes or {}), "1 made-up sample, seed 0")
     if shapes:
@@ -208,7 +223,28 @@ def _samples(
     return Samples(feeds, f"{len(feeds)} sample{'s' if len(feeds) > 1 else ''} from {origin}")
 
 
+def _is_shapes(given: object) -> bool:
+    return isinstance(given, Mapping) and all(
+        isinstance(shape, Sequence) and all(isinstance(size, int | np.integer) for size in shape)
+        for shape in given.values()
+    )
+
+
+def _is_feed_source(given: object) -> bool:
+    if isinstance(given, Sequence) and not isinstance(given, str):
+        return all(isinstance(each, Mapping) for each in given)
+    return isinstance(given, str | os.PathLike | Mapping)
+
+
 def _tolerance(given: float | Tolerance | None, narrow: Format) -> Tolerance:
     if given is None:
         return default_tolerance(narrow)
-    return given if isinstance(given, Tolerance) else Tolerance(given, given)
+    limit = given if isinstance(given, Tolerance) else Tolerance(given, given)
+    if not (_is_limit(limit.max) and _is_limit(limit.rms)):
+        raise InputError(f"tolerance {given!r}: a number from 0 on is wanted, such as 0.01")
+    return limit
+
+
+def _is_limit(given: object) -> bool:
+    """Whether this is a number from 0 on, which nan is not."""
+    return isinstance(given, int | float | np.floating) and bool(given >= 0)

@@ -1,11 +1,11 @@
 """The order of passes, as one tuple."""
 
 import onnx_ir as ir
-from onnx_ir.passes.common import InlinePass
 
 from onnxcast.passes import (
     AutocastPass,
     FoldCastsPass,
+    InlineFunctionsPass,
     MatmulOperandsPass,
     NormalisePass,
     ShrinkInitializersPass,
@@ -31,7 +31,7 @@ def preparing_passes(policy: Policy) -> tuple[ir.passes.InPlacePass, ...]:
     """
     functions: dict[Functions, type[ir.passes.InPlacePass]] = {
         Functions.SPECIALISE: SpecialiseFunctionsPass,
-        Functions.INLINE: InlinePass,
+        Functions.INLINE: InlineFunctionsPass,
     }
     prepare = functions.get(policy.functions)
     return (

@@ -298,6 +298,25 @@ def test_types_of_unknown_ops_are_learned_from_a_run() -> None:
     assert last["format"] == "float16"
 
 
+@pytest.mark.parametrize("token", TOKENS)
+def test_what_is_learned_from_a_run_is_not_declared_in_the_result(token: str) -> None:
+    model = parsed(
+        """g (float[8,8] x) => (float[8,8] y) {
+            h = MatMul (x, x)
+            i = com.microsoft.Inverse (h)
+            j = com.microsoft.Inverse (i)
+            y = com.microsoft.Inverse (j)
+        }""",
+        '"": 21, "com.microsoft": 1',
+    )
+    steps: list[str] = []
+    proved = onnxcast.optimize(model, fp32_cast=token, progress=steps.append)
+    assert "ask onnxruntime for types" in steps
+    assert {"i", "j"}.isdisjoint(info.name for info in proved.to_proto().graph.value_info)
+    plain = onnxcast.optimize(model, fp32_cast=token, verify=False)
+    assert proved.to_proto() == plain.to_proto()
+
+
 def test_an_op_that_onnxruntime_lacks_is_refused_on_one_line() -> None:
     model = parsed("g (float[N] x) => (float[N] y) { h = local.Unknown (x) y = Neg (h) }")
     with pytest.raises(onnxcast.RefusedError, match=r"Unknown.*skip the proof with --no-verify"):
@@ -497,3 +516,53 @@ def test_an_op_whose_body_onnx_cannot_check_still_converts() -> None:
     result = onnxcast.optimize(model, fp32_cast="all-fp16")
     assert result.report.proof is not None
     assert result.report.proof.ok
+
+
+def test_a_source_whose_full_check_stops_at_an_unknown_op_still_converts() -> None:
+    # The check accepts the wrong rank of y only for the op before it, which nobody reads.
+    model = parsed("g (float[2,2] x) => (float[2] y) { dead = local.Unknown (x) y = Sub (x, x) }")
+    onnx.checker.check_model(model, full_check=True)
+    result = onnxcast.optimize(model, fp32_cast="all-fp16", verify=False)
+    assert list(result.to_proto().graph.output) == list(model.graph.output)
+
+
+def test_an_output_of_another_type_than_declared_is_an_input_error() -> None:
+    model = parsed("g (float[2] x) => (int64[2] y) { y = Relu (x) }")
+    onnx.checker.check_model(model)
+    said = r"output 'y' is declared tensor\(int64\), it is tensor\(float\)"
+    for token in TOKENS:
+        with pytest.raises(onnxcast.InputError, match=said):
+            onnxcast.optimize(model, fp32_cast=token)
+
+
+def test_a_dead_cast_to_no_type_goes() -> None:
+    model = parsed("g (float[2] x) => (float[2] y) { d = Cast <to = 99> (x) y = Relu (x) }")
+    result = onnxcast.optimize(model, fp32_cast="all-fp16", verify=False)
+    assert [
+        node.attributes["to"].as_int() for node in result.model.graph if node.op_type == "Cast"
+    ] == [10, 1]
+
+
+def old_function() -> onnx.ModelProto:
+    return parsed(
+        """g (float[2,2] x) => (float[2,2] y) { [call] y = local.F (x) }
+        <domain: "local", opset_import: ["": 11]> F (a) => (b) { b = Softmax (a) }""",
+        '"": 11, "local": 1',
+    )
+
+
+@pytest.mark.parametrize("in_memory", [True, False])
+def test_functions_are_inlined_before_the_opset_is_raised(in_memory: bool, tmp_path: Path) -> None:
+    model = old_function() if in_memory else saved(old_function(), tmp_path)
+    result = onnxcast.optimize(model, fp32_cast="all-bf16", functions="inline")
+    assert result.report.opset == (11, 13)
+    assert not result.model.functions
+    assert result.report.proof is not None
+    assert result.report.proof.ok
+
+
+def test_a_function_that_cannot_be_raised_says_that_inlining_helps() -> None:
+    with pytest.raises(
+        onnxcast.RefusedError, match=r"or inline its functions \(--functions inline\)"
+    ):
+        onnxcast.optimize(old_function(), fp32_cast="all-bf16")

@@ -2,10 +2,12 @@
 
 import inspect
 import json
+import math
 import subprocess
 import sys
 import types
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -16,6 +18,7 @@ from onnx import numpy_helper
 import onnxcast
 import onnxcast.passes
 from onnxcast.formats import FLOAT16
+from onnxcast.verification.comparison import Tolerance
 
 Sample = dict[str, np.ndarray]
 
@@ -95,6 +98,38 @@ def test_all_four_kinds_of_model_give_the_same(
 def test_anything_else_is_an_input_error() -> None:
     with pytest.raises(onnxcast.InputError, match=r"a builtins\.int was given"):
         onnxcast.optimize(7)
+
+
+BAD_OPTIONS: list[tuple[dict[str, object], str]] = [
+    ({"inputs": 5}, "inputs 5: an .npz file, a folder, a dict of arrays or a list of dicts"),
+    ({"inputs": [5]}, "inputs [5]: an .npz file, a folder, a dict of arrays or a list of dicts"),
+    ({"input_shapes": 5}, "input shapes 5: a dict from input names to shapes is wanted"),
+    ({"input_shapes": {"x": 5}}, "input shapes {'x': 5}: a dict from input names to shapes"),
+    ({"tolerance": "x"}, "tolerance 'x': a number from 0 on is wanted"),
+    ({"tolerance": [1]}, "tolerance [1]: a number from 0 on is wanted"),
+    ({"tolerance": -1}, "tolerance -1: a number from 0 on is wanted"),
+    ({"tolerance": math.nan}, "tolerance nan: a number from 0 on is wanted"),
+    ({"tolerance": Tolerance(0.1, -0.1)}, "tolerance Tolerance(max=0.1, rms=-0.1): a number"),
+    ({"fp32_cast": 5}, "unknown token 5: known are none, all,"),
+    ({"fp32_cast": []}, "unknown token []: known are none, all,"),
+    ({"scope": 0}, "unknown scope 0: known are all, matmult, none"),
+    ({"dtype": 5}, "unknown dtype 5: known are bf16,"),
+    ({"target": 5}, "unknown target 5: known are generic"),
+    ({"target": []}, "unknown target []: known are generic"),
+    ({"functions": None}, "unknown functions None: known are keep, specialise, inline"),
+    ({"keep_ops": "Conv"}, "keep_ops 'Conv': a list of patterns is wanted"),
+    ({"keep_ops": [1]}, "keep_ops [1]: a list of patterns is wanted"),
+    ({"keep_nodes": None}, "keep_nodes None: a list of patterns is wanted"),
+]
+
+
+@pytest.mark.parametrize(("options", "said"), BAD_OPTIONS, ids=str)
+def test_a_bad_option_is_an_input_error(
+    proto: onnx.ModelProto, options: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(onnxcast.InputError) as caught:
+        onnxcast.optimize(proto, **options)
+    assert str(caught.value).startswith(said)
 
 
 def test_the_callers_proto_never_changes(proto: onnx.ModelProto, sample: Sample) -> None:

@@ -1,5 +1,6 @@
 """Files: any kind of model read and checked, weights in chunks, and the one commit of a result."""
 
+from onnxcast.files.kinds import is_special
 from onnxcast.files.maps import from_proto, has_maps, to_proto
 from onnxcast.files.read import Source, collector_paused, read_model
 from onnxcast.files.slots import Slot, tensor_slots
@@ -19,6 +20,7 @@ __all__ = [
     "default_output",
     "from_proto",
     "has_maps",
+    "is_special",
     "read_model",
     "tensor_slots",
     "to_proto",

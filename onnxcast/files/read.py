@@ -15,6 +15,7 @@ import onnx.checker
 import onnx_ir as ir
 
 from onnxcast.errors import InputError
+from onnxcast.files.aliases import keep_own_declarations
 from onnxcast.files.external import check_external_data
 from onnxcast.files.maps import from_proto
 from onnxcast.files.slots import tensor_slots
@@ -97,6 +98,7 @@ def _from_proto(proto: onnx.ModelProto, folder: Path, path: Path | None) -> ir.M
             "(`del model.training_info[:]`) or export for inference"
         )
     make_dense(proto, str(folder), shown)
+    keep_own_declarations(proto, shown)
     try:
         with collector_paused():
             model = from_proto(proto)
@@ -159,8 +161,14 @@ def _one_line(error: BaseException) -> str:
 
 def _cloned(model: ir.Model) -> ir.Model:
     """Clone `model`; renaming a value renames its tensor, so each tensor gets its own shell."""
-    with collector_paused():
-        clone = model.clone()
+    try:
+        with collector_paused():
+            clone = model.clone()
+    except RuntimeError as error:
+        raise InputError(
+            f"the model: onnx_ir cannot copy it: {_one_line(root_cause(error))}; "
+            "repair that part of the model"
+        ) from None
     values = [value for graph in clone.graphs() for value in graph.initializers.values()]
     scopes: list[ir.Graph | ir.Function] = [clone.graph, *clone.functions.values()]
     for scope in scopes:

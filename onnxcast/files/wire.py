@@ -8,6 +8,7 @@ import onnx
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]  # has no stubs
 
 from onnxcast.errors import InputError
+from onnxcast.files.kinds import is_special
 
 _TEXT_SUFFIXES = frozenset(
     {".json", ".onnxjson", ".onnxtext", ".onnxtxt", ".pbtxt", ".prototxt", ".textproto"}
@@ -53,16 +54,8 @@ def parse_file(path: Path) -> onnx.ModelProto:
 
 
 def _read(path: Path) -> bytes:
-    if path.is_dir():
-        raise InputError(f"{path}: a directory; wanted an .onnx file; give the file inside it")
-    if not path.exists():
-        raise InputError(f"{path}: no such file; wanted an .onnx file; check the path")
-    if path.suffix.lower() in _TEXT_SUFFIXES:
-        raise InputError(
-            f"{path}: a textual form of ONNX ({path.suffix}); wanted the binary form; "
-            "convert it with onnx.save(onnx.load(path), 'model.onnx')"
-        )
     try:
+        _check_kind(path)
         size = path.stat().st_size
         if size > _PROTOBUF_LIMIT:
             raise InputError(
@@ -80,6 +73,23 @@ def _read(path: Path) -> bytes:
     if data.startswith(b"version https://git-lfs"):
         raise InputError(f"{path}: a Git LFS pointer; wanted the model itself; run `git lfs pull`")
     return data
+
+
+def _check_kind(path: Path) -> None:
+    if path.is_dir():
+        raise InputError(f"{path}: a directory; wanted an .onnx file; give the file inside it")
+    if not path.exists():
+        raise InputError(f"{path}: no such file; wanted an .onnx file; check the path")
+    if is_special(path):
+        raise InputError(
+            f"{path}: not a regular file, but a pipe, socket or device; wanted an .onnx file; "
+            "save what it gives to a file first"
+        )
+    if path.suffix.lower() in _TEXT_SUFFIXES:
+        raise InputError(
+            f"{path}: a textual form of ONNX ({path.suffix}); wanted the binary form; "
+            "convert it with onnx.save(onnx.load(path), 'model.onnx')"
+        )
 
 
 def _bytes_wanted(data: bytes) -> int:

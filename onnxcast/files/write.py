@@ -19,6 +19,7 @@ import onnx_ir as ir
 from onnxcast.errors import InputError, OnnxcastError, RefusedError
 from onnxcast.files.atomic import open_beside, settle
 from onnxcast.files.data import DataFile, source_file, stale_data_files, write_data
+from onnxcast.files.kinds import is_special
 from onnxcast.files.maps import to_proto
 from onnxcast.files.read import collector_paused, root_cause
 from onnxcast.files.slots import Slot, tensor_slots
@@ -42,7 +43,7 @@ def default_output(path: Path, format_name: str) -> Path:
 def check_output(output: Path, source: Path | None, *, force: bool) -> None:
     """Check, before any work is done, that `output` can be written.
 
-    An output that exists is no fault: it is replaced in one step.
+    A file that exists is no fault: it is replaced in one step.
 
     Args:
         output: The `.onnx` to write.
@@ -50,10 +51,11 @@ def check_output(output: Path, source: Path | None, *, force: bool) -> None:
         force: Whether `output` may be the source itself.
 
     Raises:
-        InputError: The output is the source or a directory, or its folder is not there or not
-            writable.
+        InputError: The output is the source, a directory or no regular file, or its folder is not
+            there or not writable.
     """
     folder = output.parent
+    _check_not_special(output)
     if output.is_dir():
         raise InputError(f"{output}: a directory; wanted the .onnx file to write; name a file")
     if not folder.is_dir():
@@ -64,7 +66,8 @@ def check_output(output: Path, source: Path | None, *, force: bool) -> None:
         )
     if source is not None and not force and _is_same(output, source):
         raise InputError(
-            f"{output}: is the input itself; wanted another file; name another output or force it"
+            f"{output}: is the input itself; wanted another file; name another output, or allow it"
+            " by --force (force=True)"
         )
 
 
@@ -94,10 +97,11 @@ def commit(
         The files of the model: `output`, then its data file if there is one.
 
     Raises:
-        InputError: `output` is external data of the model, or external data cannot be read, or
-            the model is too large for one file and `external` is False.
+        InputError: `output` is external data of the model or no regular file, or external data
+            cannot be read, or the model is too large for one file and `external` is False.
         RefusedError: The files cannot be written (disk full, no permission).
     """
+    _check_not_special(output)
     slots = list(tensor_slots(model))
     _check_not_read(output, slots)
     outside = _outside(slots, external, output)
@@ -117,6 +121,14 @@ def commit(
     files = [output] if data is None else [output, data.path]
     _remove(stale.difference(files))
     return files
+
+
+def _check_not_special(output: Path) -> None:
+    if is_special(output):
+        raise InputError(
+            f"{output}: not a regular file, but a pipe, socket or device; wanted the .onnx file to "
+            "write; name another output"
+        )
 
 
 def _is_same(output: Path, source: Path) -> bool:

@@ -7,11 +7,48 @@ import onnx
 import onnx_ir as ir
 from onnx_ir.passes.common import CheckerPass
 
+from onnxcast.errors import InputError
 from onnxcast.files import has_maps, tensor_slots, to_proto
+from onnxcast.graph.walk import function_graphs, label, model_graphs
 
-__all__ = ["fault", "without_files"]
+__all__ = ["check_functions", "fault", "without_files"]
 
 _LENGTH = 300
+
+
+def check_functions(model: ir.Model) -> None:
+    """Refuse what onnx's checker lets pass in functions and calls, and nothing can run.
+
+    Raises:
+        InputError: A subgraph gives a value of another scope, or a call has more operands than
+            its function, or another number of results.
+    """
+    for graph in function_graphs(model):
+        for value in graph.outputs:
+            if not _is_made_in(graph, value):
+                raise InputError(
+                    f"graph {graph.name!r} in a function gives {value.name!r}, which is not made "
+                    "in it: make it there, by an Identity"
+                )
+    for graph in model_graphs(model):
+        for node in graph:
+            function = model.functions.get(node.op_identifier())
+            if function is None:
+                continue
+            taken, given = len(function.inputs), len(function.outputs)
+            if len(node.inputs) > taken or len(node.outputs) != given:
+                raise InputError(
+                    f"call {label(node)} has {len(node.inputs)} operands and {len(node.outputs)} "
+                    f"results, function {function.domain}::{function.name} has {taken} and {given}"
+                    ": make them agree"
+                )
+
+
+def _is_made_in(graph: ir.Graph, value: ir.Value) -> bool:
+    node = value.producer()
+    if node is None:
+        return value in graph.inputs or value.is_initializer()
+    return node.graph is graph
 
 
 def fault(model: ir.Model, *, full: bool) -> str:

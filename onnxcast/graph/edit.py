@@ -8,6 +8,7 @@ from collections.abc import Mapping
 import onnx_ir as ir
 
 from onnxcast import formats
+from onnxcast.graph.types import element_type
 from onnxcast.graph.walk import model_graphs
 
 __all__ = ["Casts", "Names", "cast_target", "constant_of", "move_outputs", "retype", "set_constant"]
@@ -36,11 +37,14 @@ class Names:
 
 
 def cast_target(node: ir.Node) -> ir.DataType | None:
-    """Element type that an ONNX Cast casts to; None for other nodes and attribute references."""
+    """Element type that an ONNX Cast casts to.
+
+    None for other nodes, attribute references, and numbers that stand for no type.
+    """
     if node.op_type != "Cast" or node.domain not in ("", "ai.onnx"):
         return None
     to = node.attributes.get("to")
-    return None if to is None or to.is_ref() else ir.DataType(to.as_int())
+    return None if to is None or to.is_ref() else element_type(to)
 
 
 def constant_of(value: ir.Value | None) -> ir.TensorProtocol | None:

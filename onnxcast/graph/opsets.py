@@ -16,6 +16,13 @@ __all__ = ["import_onnx", "onnx_opset", "opset_for_cast", "raise_opset", "wanted
 # Where a model has no ONNX op yet, a Cast may as well know every 16-bit type.
 _FIRST_WITH_BFLOAT16 = 13
 
+_CONVERTER_FAULTS = (
+    RuntimeError,
+    ValueError,
+    onnx.checker.ValidationError,
+    onnx.shape_inference.InferenceError,
+)
+
 
 def onnx_opset(model: ir.Model) -> int | None:
     """Opset of the ONNX domain that `model` imports under either of its names; None if none."""
@@ -104,19 +111,21 @@ def raise_opset(model: ir.Model, version: int) -> ir.Model:
         )
     try:
         raised = from_proto(onnx.version_converter.convert_version(to_proto(model), version))
-    except (RuntimeError, ValueError) as error:
-        raise _refusal(current, version, " ".join(str(error).split())[:300]) from None
+    except _CONVERTER_FAULTS as error:
+        raise _refusal(model, version, " ".join(str(error).split())[:300]) from None
     _restore(model, raised, version)
     why = fault(raised, full=False)
     if why:
-        raise _refusal(current, version, why)
+        raise _refusal(model, version, why)
     return raised
 
 
-def _refusal(current: int, version: int, why: str) -> RefusedError:
+def _refusal(model: ir.Model, version: int, why: str) -> RefusedError:
+    # The converter leaves function bodies at their opset.
+    inline = ", or inline its functions (--functions inline)" if model.functions else ""
     return RefusedError(
-        f"opset {version} is needed, the model is at {current} and the version converter "
-        f"does not raise it ({why}): export it at opset {version}"
+        f"opset {version} is needed, the model is at {onnx_opset(model)} and the version converter "
+        f"does not raise it ({why}): export it at opset {version}{inline}"
     )
 
 

@@ -1,7 +1,8 @@
 """The element type of every value of every scope, in one linear sweep.
 
 Types follow from schemas, attributes and initializers. A declared type (value_info) is a hint: it
-is used where nothing else is known, as for the results of ops without a schema.
+is used where nothing else is known, as for the results of ops without a schema. So is a *learned*
+type, which is never declared: what is written must not depend on whether the model was run.
 """
 
 import dataclasses
@@ -14,7 +15,7 @@ import onnx_ir as ir
 from onnxcast.graph.schemas import Schemas, Signature
 from onnxcast.graph.walk import bodies
 
-__all__ = ["ElementTypes", "inferred_results"]
+__all__ = ["ElementTypes", "element_type", "inferred_results", "learn_type"]
 
 FLOAT = ir.TensorType(ir.DataType.FLOAT)
 INT64 = ir.TensorType(ir.DataType.INT64)
@@ -38,6 +39,10 @@ _REFUSALS = (
     ValueError,
 )
 
+_NAMED_TYPES = frozenset(ir.DataType) - {ir.DataType.UNDEFINED}
+
+_LEARNED = "onnxcast.learned_type"
+
 _Types = dict[ir.Value, ir.TypeProtocol]
 
 
@@ -52,6 +57,20 @@ class _Scope:
 
     types: _Types
     attributes: Mapping[str, ir.Attr] = dataclasses.field(default_factory=dict)
+
+
+def element_type(attribute: ir.Attr) -> ir.DataType | None:
+    """The element type that an attribute such as a Cast's ``to`` names; None if it names none."""
+    known = attribute.type == ir.AttributeType.INT and attribute.value in _NAMED_TYPES
+    return ir.DataType(attribute.as_int()) if known else None
+
+
+def learn_type(value: ir.Value, type_: ir.TypeProtocol) -> None:
+    """Let `ElementTypes` know the type of a result that nothing declares and no schema tells.
+
+    It lasts as long as the value and its clones, and is not written.
+    """
+    value.meta[_LEARNED] = type_
 
 
 class ElementTypes:
@@ -97,7 +116,7 @@ class ElementTypes:
                 scope.types[value] = ir.TensorType(value.const_value.dtype)
         for node in graph:
             for output, type_ in zip(node.outputs, self._results(node, scope), strict=True):
-                known = type_ or output.type
+                known = type_ or output.type or output.meta.get(_LEARNED)
                 if known is not None:
                     scope.types[output] = known
 
@@ -114,6 +133,8 @@ class ElementTypes:
             return self._control_flow(node, inner, scope)
         if node.op_type == "Constant":
             return [_constant_type(node, scope)]
+        if node.op_type == "Cast" and (to := _cast_type(node, scope)) is not None:
+            return [to]
         return _schema_results(node, signature, scope)
 
     def _control_flow(
@@ -198,6 +219,14 @@ def _constant_type(node: ir.Node, scope: _Scope) -> ir.TypeProtocol | None:
         if name in _CONSTANT_TYPES:
             return _CONSTANT_TYPES[name]
     return None
+
+
+def _cast_type(node: ir.Node, scope: _Scope) -> ir.TypeProtocol | None:
+    """What a Cast gives, whatever it is given."""
+    attribute = node.attributes.get("to")
+    resolved = None if attribute is None else _resolve(attribute, scope)
+    dtype = None if resolved is None else element_type(resolved)
+    return None if dtype is None else ir.TensorType(dtype)
 
 
 def _schema_results(
@@ -285,5 +314,5 @@ def _known(proto: onnx.TypeProto | None) -> ir.TypeProtocol | None:
         return None
     try:
         return ir.serde.deserialize_type_proto_for_type(proto)
-    except ir.serde.SerdeError:  # a map, which onnx_ir has no type for
+    except (ir.serde.SerdeError, ValueError):  # a map, or a number that stands for no type
         return None

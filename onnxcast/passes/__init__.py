@@ -2,6 +2,7 @@
 
 from onnxcast.passes.autocast import AutocastPass
 from onnxcast.passes.fold_casts import FoldCastsPass
+from onnxcast.passes.inline_functions import InlineFunctionsPass
 from onnxcast.passes.matmul_operands import MatmulOperandsPass
 from onnxcast.passes.normalise import NormalisePass
 from onnxcast.passes.shrink_initializers import ShrinkInitializersPass
@@ -11,6 +12,7 @@ from onnxcast.passes.tidy import TidyPass
 __all__ = [
     "AutocastPass",
     "FoldCastsPass",
+    "InlineFunctionsPass",
     "MatmulOperandsPass",
     "NormalisePass",
     "ShrinkInitializersPass",

@@ -10,13 +10,16 @@ After::
     a = Constant <value = float {2.0}> ()
     b = Cast <to = 1> (x)
 
-Keeps every value bit for bit. A declared type that is not the value's is put right. A CastLike
-whose second operand has no known type (in a function body) stays.
+Keeps every value bit for bit. A declared type that is not the value's is put right, but for a graph
+output's: such a model is refused. A CastLike whose second operand has no known type (in a function
+body) stays.
 """
 
 import numpy as np
 import onnx_ir as ir
 
+from onnxcast.errors import InputError
+from onnxcast.graph.schemas import type_string
 from onnxcast.graph.types import ElementTypes
 from onnxcast.graph.walk import model_graphs
 
@@ -34,10 +37,17 @@ class NormalisePass(ir.passes.InPlacePass):
     """Constants hold tensors; Casts name their type; declared types are true."""
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
-        """Rewrite every scope of `model`, function bodies included."""
+        """Rewrite every scope of `model`, function bodies included.
+
+        Raises:
+            InputError: A graph output is declared to be of a type that it is not.
+        """
         types = ElementTypes(model)
+        _check_outputs(model, types)
         modified = False
         for graph in model_graphs(model):
+            for value in graph.initializers.values():
+                modified |= _declare_initializer(value)
             for node in graph:
                 if node.domain == "" and node.op_type == "Constant":
                     modified |= _hold_tensor(node)
@@ -45,6 +55,34 @@ class NormalisePass(ir.passes.InPlacePass):
                     modified |= _name_type(node, types)
                 modified |= _declare(node, types)
         return ir.passes.PassResult(model, modified)
+
+
+def _check_outputs(model: ir.Model, types: ElementTypes) -> None:
+    for value in model.graph.outputs:
+        known, declared = types.of(value), value.type
+        # Whether a value is optional follows from more than one branch.
+        if known is None or declared is None or isinstance(declared, ir.OptionalType):
+            continue
+        if type_string(declared) != type_string(known) and not isinstance(known, ir.OptionalType):
+            raise InputError(
+                f"output {value.name!r} is declared {type_string(declared)}, it is "
+                f"{type_string(known)}: declare it so, or cast it"
+            )
+
+
+def _declare_initializer(value: ir.Value) -> bool:
+    """Let what is declared for an initializer be its tensor's type and shape."""
+    tensor = value.const_value
+    if tensor is None or value.is_graph_input() or value.is_graph_output():
+        return False
+    modified = False
+    if value.type is not None and value.type != ir.TensorType(tensor.dtype):
+        value.type = ir.TensorType(tensor.dtype)
+        modified = True
+    if value.shape is not None and value.shape != tensor.shape:
+        value.shape = ir.Shape(tensor.shape.numpy())
+        modified = True
+    return modified
 
 
 def _declare(node: ir.Node, types: ElementTypes) -> bool:

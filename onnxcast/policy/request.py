@@ -125,21 +125,22 @@ def make_policy(  # noqa: PLR0913 - one keyword per option, as on the command li
 
     Raises:
         InputError: An unknown token, scope, dtype or mode of functions (the known ones are
-            listed), or a token together with a scope or dtype.
+            listed), a token together with a scope or dtype, or patterns that are no list.
     """
     if fp32_cast is not None and (scope is not None or dtype is not None):
         raise InputError(
             f"token {fp32_cast!r} together with a scope or dtype: give the token or the other two"
         )
     keep: _Kept = {
-        "keep_ops": frozenset(keep_ops),
-        "keep_nodes": frozenset(keep_nodes),
+        "keep_ops": _patterns("keep_ops", keep_ops),
+        "keep_nodes": _patterns("keep_nodes", keep_nodes),
         "functions": _known("functions", functions, {member.value: member for member in Functions}),
     }
     if fp32_cast is not None:
         chosen, format_ = _known("token", fp32_cast, TOKENS)
         return Policy(scope=chosen, format=format_, **keep)
-    chosen = _known("scope", scope or "all", {member.value: member for member in Scope})
+    scopes = {member.value: member for member in Scope}
+    chosen = _known("scope", "all" if scope is None else scope, scopes)
     if chosen is Scope.NONE:
         if dtype is not None:
             raise InputError(f"dtype {dtype!r} with scope none: nothing is narrowed; drop one")
@@ -148,9 +149,18 @@ def make_policy(  # noqa: PLR0913 - one keyword per option, as on the command li
     return Policy(scope=chosen, format=narrow, **keep)
 
 
-def _known(kind: str, name: str, table: dict[str, _T]) -> _T:
-    if name not in table:
-        near = difflib.get_close_matches(name, table, n=1)
+def _patterns(kind: str, given: object) -> frozenset[str]:
+    # A string is a sequence of strings too: 'Conv' would keep the ops C, o, n and v.
+    if isinstance(given, Iterable) and not isinstance(given, str):
+        found = list(given)
+        if all(isinstance(each, str) for each in found):
+            return frozenset(found)
+    raise InputError(f"{kind} {given!r}: a list of patterns is wanted, such as ['Softmax']")
+
+
+def _known(kind: str, name: object, table: dict[str, _T]) -> _T:
+    if not isinstance(name, str) or name not in table:
+        near = difflib.get_close_matches(str(name), table, n=1)
         hint = f"; did you mean {near[0]}?" if near else ""
         raise InputError(f"unknown {kind} {name!r}: known are {', '.join(table)}{hint}")
     return table[name]

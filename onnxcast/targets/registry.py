@@ -31,8 +31,9 @@ def get_target(target: str | Target | None) -> Target:
     if target is None:
         return GENERIC
     known = _builtin()
-    if target not in known:
-        near = difflib.get_close_matches(target, known, n=1)
+    name = str(target)  # whatever it is: only names are known
+    if name not in known:
+        near = difflib.get_close_matches(name, known, n=1)
         hint = f"; did you mean {near[0]}?" if near else ""
         raise InputError(f"unknown target {target!r}: known are {', '.join(known)}{hint}")
-    return known[target]
+    return known[name]

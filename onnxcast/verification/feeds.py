@@ -10,6 +10,7 @@ import onnx
 from onnx import numpy_helper
 
 from onnxcast.errors import InputError
+from onnxcast.files import is_special
 from onnxcast.verification.inputs import InputSpec, check_sample, input_specs
 from onnxcast.verification.synthesis import parse_input_shape, random_feeds
 from onnxcast.verification.values import Feeds, Value
@@ -54,31 +55,39 @@ def _samples(
 ) -> Iterator[tuple[str, Mapping[str, Value]]]:
     """Yields what each sample is called in messages, and the sample."""
     if isinstance(source, Mapping):
-        yield "feeds", source
+        yield "the sample", source
     elif isinstance(source, str | pathlib.Path):
         for path in _sample_paths(pathlib.Path(source)):
             yield str(path), _read_data_set(path, inputs) if path.is_dir() else _read_npz(path)
     else:
         if not source:
-            raise InputError("the list of feeds is empty; give at least one sample")
+            raise InputError("the list of samples is empty; give at least one sample")
         for index, sample in enumerate(source):
             yield f"sample {index}", sample
 
 
 def _sample_paths(path: pathlib.Path) -> list[pathlib.Path]:
     """The `.npz` files and data set directories that a path stands for."""
+    if not path.exists():
+        raise InputError(f"samples {path}: no such file; give an .npz file or a folder of samples")
     if path.is_file() and path.suffix == ".npz":
         return [path]
     if not path.is_dir():
-        found = "is neither an .npz file nor a directory" if path.exists() else "does not exist"
-        raise InputError(f"feeds {path} {found}; give an .npz file or a directory of samples")
+        raise InputError(
+            f"samples {path}: neither an .npz file nor a folder; give an .npz file or a folder of "
+            "samples"
+        )
+    try:
+        next(path.iterdir(), None)  # `glob` would find nothing where it may not look
+    except OSError as error:
+        raise _unreadable(path, error) from error
     if any(path.glob("input_*.pb")):
         return [path]
     sets = (each for each in path.glob("test_data_set_*") if each.is_dir())  # not their archives
     paths = sorted(path.glob("*.npz")) or sorted(sets, key=_number)
     if not paths:
-        wanted = ".npz files, input_*.pb files or test_data_set_* directories"
-        raise InputError(f"feeds {path} holds no samples; wanted are {wanted}")
+        wanted = ".npz files, input_*.pb files or test_data_set_* folders"
+        raise InputError(f"samples {path}: none in this folder; wanted are {wanted}")
     return paths
 
 
@@ -89,6 +98,7 @@ def _number(path: pathlib.Path) -> tuple[int, str]:
 
 
 def _read_npz(path: pathlib.Path) -> dict[str, Value]:
+    _check_regular(path)
     try:
         # Opened here, because numpy leaves open what it cannot read.
         with path.open("rb") as stream:
@@ -124,6 +134,7 @@ def _read_data_set(folder: pathlib.Path, inputs: Sequence[InputSpec]) -> dict[st
         spec = inputs[position]
         new, convert = _PROTOS[spec.kind]
         proto = new()
+        _check_regular(path)
         try:
             proto.ParseFromString(path.read_bytes())
             sample[proto.name if proto.name in names else spec.name] = convert(proto)
@@ -132,6 +143,12 @@ def _read_data_set(folder: pathlib.Path, inputs: Sequence[InputSpec]) -> dict[st
     return sample
 
 
+def _check_regular(path: pathlib.Path) -> None:
+    """Refuses what a read may wait for forever."""
+    if is_special(path):
+        raise InputError(f"samples {path}: not a regular file; save what it gives to a file first")
+
+
 def _unreadable(path: pathlib.Path, error: Exception) -> InputError:
     cause = " ".join(str(error).split()) or type(error).__name__
-    return InputError(f"feeds {path} cannot be read: {cause}")
+    return InputError(f"samples {path} cannot be read: {cause}")

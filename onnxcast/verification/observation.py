@@ -8,7 +8,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnxcast.files import commit
-from onnxcast.graph.types import ElementTypes
+from onnxcast.graph.types import ElementTypes, learn_type
 from onnxcast.verification.session import Worker
 from onnxcast.verification.values import Feeds, Value
 
@@ -73,12 +73,12 @@ def _write_with_outputs(
 def observed_types(
     model: ir.Model, names: Sequence[str], feeds: Sequence[Feeds], worker: Worker
 ) -> None:
-    """Declare the types that named values turn out to have when `model` runs.
+    """Learn the types that named values turn out to have when `model` runs.
 
     For results of ops without a schema. Values that are no tensors stay without a type.
 
     Args:
-        model: Its value_info is extended.
+        model: `ElementTypes` knows the types afterwards; its value_info stays as it is.
         names: Of results of the main graph's nodes.
         feeds: The first sample is run.
         worker: Runs the model.
@@ -90,4 +90,4 @@ def observed_types(
     with tempfile.TemporaryDirectory(prefix="onnxcast-") as folder:
         for name, found in observe(model, names, feeds[:1], worker, pathlib.Path(folder)):
             if isinstance(found[0], np.ndarray):
-                values[name].type = ir.TensorType(ir.DataType.from_numpy(found[0].dtype))
+                learn_type(values[name], ir.TensorType(ir.DataType.from_numpy(found[0].dtype)))

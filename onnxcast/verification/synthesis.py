@@ -1,5 +1,6 @@
 """Samples made up for a model that came without any."""
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 
@@ -17,6 +18,7 @@ __all__ = ["parse_input_shape", "random_feeds"]
 _BATCH_SIZE = 1
 _OTHER_SIZE = 8
 _HIGHEST_DATUM = 100
+_MOST_ELEMENTS = 2**28
 _MAY_BE_INDICES = (formats.INT32, formats.INT64)
 
 
@@ -42,9 +44,11 @@ def random_feeds(
         samples: How many samples.
 
     Raises:
-        InputError: A shape is for an unknown input or contradicts the model, or an input is a
-            sequence or of unknown type or rank.
+        InputError: A shape is for an unknown input, contradicts the model or has what is no size;
+            or an input is a sequence, of unknown type or rank, or of more than 2**28 elements.
     """
+    for name, shape in shapes.items():
+        _check_sizes(name, shape)
     sizes = _sizes(specs, shapes)
     generator = np.random.default_rng(seed)
     wanted = [spec for spec in specs if spec.required]
@@ -64,6 +68,13 @@ def parse_input_shape(text: str) -> tuple[str, tuple[int, ...]]:
     if not name or not re.fullmatch(r"[0-9]+(,[0-9]+)*", sizes):
         raise InputError(f"input shape {text!r} is not of the form NAME:1,3,224,224")
     return name, tuple(map(int, sizes.split(",")))
+
+
+def _check_sizes(name: str, shape: Sequence[object]) -> None:
+    if not all(isinstance(size, int | np.integer) and size >= 0 for size in shape):
+        raise InputError(
+            f"input {name!r}: shape {list(shape)} is given; whole numbers from 0 up are wanted"
+        )
 
 
 def _sizes(specs: Sequence[InputSpec], shapes: Mapping[str, tuple[int, ...]]) -> dict[str, int]:
@@ -123,7 +134,7 @@ def _made_up(
         return None
     if spec.kind == "sequence" or spec.dtype is None:
         kind = "a sequence" if spec.kind == "sequence" else "of unknown type"
-        raise InputError(f"input {spec.name!r} is {kind}: no value can be made up, give feeds")
+        raise InputError(f"input {spec.name!r} is {kind}: no value can be made up, give samples")
     if given is None and spec.shape is None:
         example = f"{spec.name}:1,3,224,224"
         raise InputError(f"input {spec.name!r} has unknown rank: give its shape ({example})")
@@ -131,6 +142,11 @@ def _made_up(
     if shape is None:
         assert spec.shape is not None
         shape = tuple(_size(size, axis, sizes) for axis, size in enumerate(spec.shape))
+    if math.prod(shape) > _MOST_ELEMENTS:
+        raise InputError(
+            f"input {spec.name!r}: shape {format_shape(shape)} has {math.prod(shape)} elements, at "
+            f"most {_MOST_ELEMENTS} are made up; give a smaller shape, or samples"
+        )
     values = _drawn(formats.of(spec.dtype), shape, "mask" in spec.name.lower(), generator)
     return values.astype(str if spec.dtype is ir.DataType.STRING else spec.dtype.numpy())
 

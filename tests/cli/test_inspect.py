@@ -1,6 +1,8 @@
 import json
 from pathlib import Path
 
+import onnx
+
 from tests.cli.conftest import Command
 
 
@@ -32,3 +34,28 @@ def test_a_token_adds_the_plan(command: Command, perceptron: Path) -> None:
     formats = {group["op"]: (group["format"], group["reason"]) for group in groups}
     assert formats["MatMul"] == ("float16", "MATMUL_OPERANDS")
     assert formats["Add"] == ("float32", "SCOPE")
+
+
+FUNCTION = """
+<ir_version: 8, opset_import: ["" : 17, "mine" : 1]>
+agraph (float[4] x) => (float[4] y) { y = mine.twice (x) }
+<domain: "mine", opset_import: ["" : 17]>
+twice (a) => (b) { b = Add (a, a) }
+"""
+
+
+def test_functions_are_planned_as_asked(command: Command, tmp_path: Path) -> None:
+    path = tmp_path / "function.onnx"
+    onnx.save(onnx.parser.parse_model(FUNCTION), path)
+
+    def ops(functions: str) -> dict[str, str]:
+        ran = command(
+            "inspect", path, "--fp32-cast", "all-fp16", "--functions", functions, "--json"
+        )
+        return {group["op"]: group["format"] for group in json.loads(ran.out)["groups"]}
+
+    assert ops("specialise") == {"mine.twice": "float32", "Add": "float16"}
+    assert ops("keep") == {"mine.twice": "float32"}
+    ran = command("inspect", path, "--functions", "some")
+    assert ran.code == 2
+    assert "specialise" in ran.err

@@ -35,6 +35,7 @@ def test_a_tolerance_that_is_too_small_fails_in_one_line(
     assert "FAILED" in ran.out
     assert ran.err.count("\n") == 1
     assert "output 'y' does not match" in ran.err
+    assert "keep" not in ran.err, "verify has no option that keeps anything"
 
 
 def test_json_is_valid_even_where_figures_are_infinite(
@@ -74,7 +75,18 @@ def test_json_is_valid_even_where_figures_are_infinite(
 def test_a_made_up_sample_is_admitted(command: Command, perceptron: Path, converted: Path) -> None:
     ran = command("verify", perceptron, converted)
     assert ran.code == 0
-    assert "made-up sample" in ran.err
+    assert "compared on 1 made-up sample only" in ran.err
+
+
+def test_a_second_model_that_does_not_load_is_told_as_such(
+    command: Command, perceptron: Path, samples: Path, tmp_path: Path
+) -> None:
+    model = onnx.load(perceptron)
+    model.graph.initializer[1].CopyFrom(numpy_helper.from_array(np.zeros(5, np.float32), "b"))
+    onnx.save(model, tmp_path / "misfit.onnx")
+    ran = command("verify", perceptron, tmp_path / "misfit.onnx", "--inputs", samples)
+    assert ran.code == 1
+    assert "onnxruntime does not take AFTER: it failed to" in ran.err
 
 
 def test_names_with_brackets_are_shown_as_they_are(command: Command, tmp_path: Path) -> None:

@@ -44,15 +44,15 @@ def test_run_takes_a_folder_and_tells_why_a_model_is_refused(
     assert rows[perceptron.stem]["narrow"] == 1.0
 
 
-def test_feeds_are_taken_from_their_own_folder(
+def test_samples_are_taken_from_their_own_folder(
     command: Command, overflow: Path, tmp_path: Path
 ) -> None:
-    feeds = tmp_path / "feeds"
-    feeds.mkdir()
+    folder = tmp_path / "samples"
+    folder.mkdir()
     ones = np.ones(4, np.float32)
-    np.savez(feeds / "overflow.npz", x=ones, k=ones, s=ones)
+    np.savez(folder / "overflow.npz", x=ones, k=ones, s=ones)
     arguments = ["zoo", "run", "overflow", "--from", overflow.parent, "--token", "all-fp16"]
-    assert "1 written" in command(*arguments, "--feeds", feeds).out
+    assert "1 written" in command(*arguments, "--samples", folder).out
 
 
 def test_a_folder_without_models_is_bad_usage(command: Command, tmp_path: Path) -> None:

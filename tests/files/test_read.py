@@ -237,29 +237,61 @@ def test_training_info(tmp_path: Path) -> None:
 
 
 def test_what_onnx_ir_cannot_hold_is_an_input_error() -> None:
-    model = helper.make_model(
-        helper.make_graph(
-            [helper.make_node("ZipMap", ["x"], ["y"], domain="ai.onnx.ml", classlabels_int64s=[0])],
-            "g",
-            [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 1])],
-            [
-                helper.make_value_info(
-                    "y",
-                    helper.make_sequence_type_proto(
-                        helper.make_map_type_proto(
-                            TensorProto.INT64,
-                            helper.make_tensor_type_proto(TensorProto.FLOAT, []),
-                        )
-                    ),
-                )
-            ],
-        ),
-        opset_imports=[helper.make_opsetid("", 20), helper.make_opsetid("ai.onnx.ml", 1)],
-        ir_version=10,
+    model = small()
+    model.opset_import.add(domain="mine", version=1)
+    map_type = helper.make_map_type_proto(
+        TensorProto.INT64, helper.make_tensor_type_proto(TensorProto.FLOAT, [])
     )
+    model.graph.node.append(helper.make_node("Mine", ["x"], ["z"], domain="mine", of_type=map_type))
     message = refused(model)
     assert "onnx_ir cannot hold this model" in message
-    assert "Map" in message
+
+
+def old(*inputs: str) -> onnx.ModelProto:
+    """A model of IR version 3, whose initializer `w` is an input only if it is in `inputs`."""
+    values = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [2]) for name in inputs]
+    graph = helper.make_graph(
+        [helper.make_node("Mul", ["x", "w"], ["y"])],
+        "g",
+        values,
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [2])],
+        [numpy_helper.from_array(np.array([1, 2], np.float32), "w")],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 8)], ir_version=3)
+
+
+@pytest.mark.parametrize("in_file", [False, True])
+def test_initializers_that_are_no_inputs_make_ir_version_4(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, in_file: bool
+) -> None:
+    given = old("x")
+    source = read_model(save(given, tmp_path / "m.onnx") if in_file else given)
+    assert source.model.ir_version == 4
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    assert "read as IR version 4" in caplog.text
+    assert "w in initializer but not in graph input" in caplog.text
+    assert given == old("x")
+    onnx.checker.check_model(ir.to_proto(source.model), full_check=True)
+
+
+def test_a_sound_model_of_ir_version_3_stays_one(caplog: pytest.LogCaptureFixture) -> None:
+    assert read_model(old("x", "w")).model.ir_version == 3
+    assert not caplog.records
+
+
+@pytest.mark.parametrize("inputs", [("x",), ("x", "w")])
+def test_another_fault_of_ir_version_3_keeps_its_own_message(inputs: tuple[str, ...]) -> None:
+    model = old(*inputs)
+    model.graph.node[0].op_type = "NoSuchOp"
+    message = refused(model)
+    assert "not a valid ONNX model" in message
+    assert "IR version 4" not in message
+    assert ("NoSuchOp" in message) == (inputs == ("x", "w")), "the checker tells its first fault"
+
+
+def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "m.onnx")
+    assert "not a regular file" in refused(tmp_path / "m.onnx")
 
 
 def test_external_data_is_not_touched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -124,6 +124,18 @@ def test_output_must_be_a_file_in_a_writable_folder(
         check_output(tmp_path / "m.onnx", None, force=True)
 
 
+def test_special_files_are_not_replaced(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to("pipe")
+    for output in (tmp_path / "pipe", tmp_path / "link"):
+        with pytest.raises(InputError, match="not a regular file"):
+            check_output(output, None, force=True)
+        with pytest.raises(InputError, match="not a regular file"):
+            commit(model(), output)
+    assert (tmp_path / "pipe").is_fifo()
+    assert names(tmp_path) == ["link", "pipe"]
+
+
 def test_output_that_exists_is_accepted(tmp_path: Path) -> None:
     (tmp_path / "old.onnx").touch()
     check_output(tmp_path / "old.onnx", tmp_path / "m.onnx", force=False)

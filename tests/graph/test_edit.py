@@ -77,6 +77,13 @@ def test_a_casts_target_is_told_for_onnxs_cast_only() -> None:
     assert [cast_target(node) for node in model.graph] == [FLOAT16, None, None]
 
 
+@pytest.mark.parametrize("to", ["0", "99", "-1", '"FLOAT16"', "1.0", "[10]", "int = @other"])
+def test_a_cast_to_what_is_no_type_has_no_target(to: str) -> None:
+    given = f": {to}" if "@" in to else f" = {to}"
+    model = load(f"g (float[2] x) => (float[2] y) {{ h = Cast <to{given}> (x) y = Relu (x) }}")
+    assert [cast_target(node) for node in model.graph] == [None, None]
+
+
 def test_a_constant_is_an_initializer_or_constant_node_that_nobody_can_feed() -> None:
     model = load(
         """g (float[1] x, float[1] fed) => (float[1] y)

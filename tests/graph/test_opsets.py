@@ -289,6 +289,17 @@ UNRAISABLE = {
         '"": 11',
         13,
     ),
+    "an initializer that is an output of another shape": (
+        "g (float[2] x) => (float[2] w) <float[1,2] w = {1, 2}> { y = Relu (x) }",
+        '"": 11',
+        13,
+    ),
+    "a function that calls itself": (
+        """g (float[2,2] x) => (float[2,2] y) { y = local.F (x) }
+        <domain: "local", opset_import: ["": 11, "local": 1]> F (a) => (b) { b = local.F (a) }""",
+        '"": 11, "local": 1',
+        13,
+    ),
     "a function with an op that changes": (
         """g (float[2,2] x) => (float[2,2] y) { y = local.F (x) }
         <domain: "local", opset_import: ["": 11]> F (a) => (b) { b = Softmax (a) }""",
@@ -304,6 +315,7 @@ def test_a_model_that_cannot_be_raised_is_refused_on_one_line(case: str) -> None
     with pytest.raises(RefusedError, match=rf"opset {version} is needed, .*: export it") as caught:
         raise_opset(load(text, imports), version)
     assert "\n" not in str(caught.value)
+    assert ("--functions inline" in str(caught.value)) == ("function" in case)
 
 
 def test_functions_whose_ops_do_not_change_stay_as_they_are() -> None:

@@ -9,7 +9,7 @@ import onnx.parser
 import onnx_ir as ir
 import pytest
 
-from onnxcast.graph.types import ElementTypes
+from onnxcast.graph.types import ElementTypes, learn_type
 from onnxcast.graph.walk import main_graphs
 
 ML = '<ir_version: 10, opset_import: ["": 21, "local": 1, "ai.onnx.ml": 3]>'
@@ -358,3 +358,27 @@ def test_values_are_recorded_and_asked_by_element_type() -> None:
     assert types.dtype(None) is None
     types.record(x, FLOAT16)
     assert types.dtype(x) == FLOAT16
+
+
+def test_a_casts_result_is_known_whatever_is_cast() -> None:
+    text = """g (float[2] x) => (float[2] y) {
+        u = local.Unknown (x) h = Cast <to = 10> (u) bad = Cast <to = 99> (x) y = Cast <to = 1> (h)
+    }"""
+    types = types_of(text)
+    assert (types["u"], types["h"], types["bad"]) == ("unknown", "float16", "unknown")
+
+
+def test_a_learned_type_is_known_to_clones_and_never_written() -> None:
+    model = ir.from_onnx_text(ML + "g (float[2] x) => (float[2] y) { u = local.U (x) y = Neg (u) }")
+    before = ir.to_proto(model)
+    learn_type(model.graph[0].outputs[0], ir.TensorType(FLOAT16))
+    assert types_in(model)["u"] == types_in(model.clone())["u"] == "float16"
+    assert ir.to_proto(model) == before
+
+
+def test_a_declared_type_goes_before_a_learned_one() -> None:
+    model = ir.from_onnx_text(
+        ML + "g (float[2] x) => (float[2] y) <double[2] u> { u = local.U (x) y = Relu (x) }"
+    )
+    learn_type(model.graph[0].outputs[0], ir.TensorType(FLOAT16))
+    assert types_in(model)["u"] == "double"

@@ -1,5 +1,7 @@
+import errno
+import os
 import pathlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import ml_dtypes
 import numpy as np
@@ -159,37 +161,40 @@ IDS = np.arange(3)
     [
         (
             {"x": X, "ids": IDS, "z": X},
-            "feeds: the model has no input 'z'; its inputs are x, ids, w",
+            "the sample: the model has no input 'z'; its inputs are x, ids, w",
         ),
-        ({"x": X}, "feeds: input 'ids' is missing; it has x"),
+        ({"x": X}, "the sample: input 'ids' is missing; it has x"),
         ([{"x": X, "ids": IDS}, {}], "sample 1: input 'x' is missing; it has none"),
         (
             {"x": X.astype(np.float64), "ids": IDS},
-            "feeds: input 'x' is float64, the model wants float32; convert it",
+            "the sample: input 'x' is float64, the model wants float32; convert it",
         ),
         (
             {"x": X.astype(">f4"), "ids": IDS},
-            "feeds: input 'x' is >f4, the model wants float32; convert it",
+            "the sample: input 'x' is >f4, the model wants float32; convert it",
         ),
         (
             {"x": X, "ids": np.array(["a", "b", "c"])},
-            "feeds: input 'ids' is string, the model wants int64; convert it",
+            "the sample: input 'ids' is string, the model wants int64; convert it",
         ),
         (
             {"x": np.array([[None, 1]]), "ids": IDS},
-            "feeds: input 'x' holds Python objects; the model wants numbers or strings",
+            "the sample: input 'x' holds Python objects; the model wants numbers or strings",
         ),
         (
             {"x": X[0], "ids": IDS},
-            "feeds: input 'x' has rank 1, shape [2]; the model wants [N,2]",
+            "the sample: input 'x' has rank 1, shape [2]; the model wants [N,2]",
         ),
         (
             {"x": X, "ids": IDS[:2]},
-            "feeds: input 'ids' has size 2 on axis 0, shape [2]; the model wants [3]",
+            "the sample: input 'ids' has size 2 on axis 0, shape [2]; the model wants [3]",
         ),
-        ({"x": [X], "ids": IDS}, "feeds: input 'x' is a list; the model wants one array"),
-        ({"x": None, "ids": IDS}, "feeds: input 'x' is one NoneType; the model wants an array"),
-        ([], "the list of feeds is empty; give at least one sample"),
+        ({"x": [X], "ids": IDS}, "the sample: input 'x' is a list; the model wants one array"),
+        (
+            {"x": None, "ids": IDS},
+            "the sample: input 'x' is one NoneType; the model wants an array",
+        ),
+        ([], "the list of samples is empty; give at least one sample"),
     ],
 )
 def test_a_sample_that_does_not_fit_is_refused_in_one_line(
@@ -214,12 +219,30 @@ def test_the_message_names_the_file(tmp_path: pathlib.Path) -> None:
 def test_a_path_without_samples_is_refused(tmp_path: pathlib.Path) -> None:
     (tmp_path / "x.npy").touch()
     for path, message in (
-        (tmp_path / "absent.npz", "does not exist"),
-        (tmp_path / "x.npy", r"neither an \.npz file nor a directory"),
-        (tmp_path, "holds no samples"),
+        (tmp_path / "absent.npz", r"samples .*absent\.npz: no such file"),
+        (tmp_path / "x.npy", r"neither an \.npz file nor a folder"),
+        (tmp_path, "none in this folder"),
     ):
         with pytest.raises(InputError, match=message):
             load_feeds(path, SPECS)
+
+
+def test_a_folder_that_may_not_be_read_is_not_called_empty(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def denied(_self: pathlib.Path) -> Iterator[pathlib.Path]:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+    monkeypatch.setattr(pathlib.Path, "iterdir", denied)
+    with pytest.raises(InputError, match=r"cannot be read: .*Permission denied"):
+        load_feeds(tmp_path, SPECS)
+
+
+@pytest.mark.parametrize("name", ["x.npz", "input_0.pb"])
+def test_a_pipe_is_not_waited_for(tmp_path: pathlib.Path, name: str) -> None:
+    os.mkfifo(tmp_path / name)
+    with pytest.raises(InputError, match="not a regular file"):
+        load_feeds(tmp_path, SPECS)
 
 
 @pytest.mark.parametrize("content", [b"", b"PK\x03\x04 and no more", b"\x93NUMPY\x01\x00"])

@@ -83,6 +83,27 @@ def test_a_given_shape_that_contradicts_the_model_is_refused(
         draw(InputSpec("a", FLOAT, ("N", 4)), InputSpec("b", FLOAT, ("N",)), shapes=shapes)
 
 
+@pytest.mark.parametrize("shape", [(-1, 4), (1.5, 4), ("N", 4), (None, 4)])
+@pytest.mark.parametrize("wanted", [None, ("N", 4)])
+def test_a_given_shape_of_what_is_no_size_is_refused(
+    shape: tuple[int, ...], wanted: tuple[str | int, ...] | None
+) -> None:
+    with pytest.raises(InputError, match="whole numbers from 0 up are wanted"):
+        draw(InputSpec("x", FLOAT, wanted), shapes={"x": shape})
+
+
+def test_a_given_shape_may_be_that_of_a_scalar_and_of_numpys_integers() -> None:
+    assert shapes_of(draw(InputSpec("x", FLOAT, None), shapes={"x": ()})) == {"x": ()}
+    size = tuple(np.array([3, 2]))
+    assert shapes_of(draw(InputSpec("x", FLOAT, None), shapes={"x": size})) == {"x": (3, 2)}
+
+
+@pytest.mark.parametrize("shape", [(2**28 + 1,), (100_000_000, 1, 32, 32)])
+def test_more_than_memory_may_hold_is_not_made_up(shape: tuple[int, ...]) -> None:
+    with pytest.raises(InputError, match=r"elements, at most 268435456 are made up"):
+        draw(InputSpec("x", FLOAT, shape))
+
+
 @pytest.mark.parametrize(
     ("spec", "message"),
     [

@@ -1,0 +1,66 @@
+"""Functions and calls that onnx's checker lets pass and nothing can run."""
+
+import onnx
+import onnx_ir as ir
+import pytest
+
+from onnxcast.errors import InputError
+from onnxcast.graph.check import check_functions
+
+
+def load(call: str, function: str, version: int = 8) -> ir.Model:
+    model = ir.from_onnx_text(
+        f"""<ir_version: {version}, opset_import: ["": 17, "local": 1]>
+        g (float[2] x, bool c) => (float[2] y) {{ {call} }}
+        <domain: "local", opset_import: ["": 17]> {function}"""
+    )
+    onnx.checker.check_model(ir.to_proto(model))
+    return model
+
+
+BRANCH = """F (a, c) => (b) {{
+    q = Neg (a)
+    b = If (c) <
+        then_branch = then () => (float[2] {0}) {{ {1} }},
+        else_branch = other () => (float[2] e) {{ e = Relu (q) }}
+    >
+}}"""
+WRONG = {
+    "operands": (
+        load("y = local.F (x, x)", "F (a) => (b) { b = Relu (a) }"),
+        "call local.F(-> y) has 2 operands and 1 results, function local::F has 1 and 1",
+    ),
+    "results": (
+        load("y, z = local.F (x)", "F (a) => (b) { b = Relu (a) }"),
+        "call local.F(-> y) has 1 operands and 2 results, function local::F has 1 and 1",
+    ),
+    # Below IR version 8 functions are not checked.
+    "an outer value as a branch's": (
+        load("y = local.F (x, c)", BRANCH.format("a", ""), version=7),
+        "graph 'then' in a function gives 'a', which is not made in it",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_what_does_not_fit_is_an_input_error(case: str) -> None:
+    model, said = WRONG[case]
+    with pytest.raises(InputError) as caught:
+        check_functions(model)
+    assert str(caught.value).startswith(said)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        load("y = local.F (x, c)", BRANCH.format("t", "t = Identity (q)")),
+        load(
+            "y = local.F (x, c)", BRANCH.format("k", "k = Constant <value_floats = [1.0, 2.0]> ()")
+        ),
+        load("y = local.F (x)", "F (a, gone) => (b) { b = Clip (a, gone) }"),
+        load("y = local.F (x)", "F (a) => (a) { }"),
+    ],
+)
+def test_what_fits_is_accepted(model: ir.Model) -> None:
+    check_functions(model)
