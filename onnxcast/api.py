@@ -6,13 +6,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import numpy as np
 import onnx_ir as ir
 
-from onnxcast.conversion import Clock, Conversion, Result, Samples, failure_text
+from onnxcast.conversion import Conversion
 from onnxcast.errors import InputError, VerificationError
 from onnxcast.files import Source, read_model
 from onnxcast.formats import FLOAT32, Format
 from onnxcast.graph.check import check_functions
+from onnxcast.pipeline import preparing_passes
 from onnxcast.planning import Plan, make_plan
 from onnxcast.policy import make_policy
+from onnxcast.result import Clock, Result, Samples, failure_text
 from onnxcast.targets import Target, get_target
 from onnxcast.verification.comparison import Tolerance, default_tolerance
 from onnxcast.verification.feeds import FeedSource, input_specs, load_feeds, random_feeds
@@ -51,7 +53,10 @@ def plan(  # noqa: PLR0913 - one keyword per option, as on the command line
         keep_nodes=keep_nodes,
         functions=functions,
     )
-    return make_plan(_read(model).model, policy, chosen)
+    prepared = _read(model).model
+    for pass_ in preparing_passes(policy):
+        pass_(prepared)
+    return make_plan(prepared, policy, chosen)
 
 
 def optimize(  # noqa: PLR0913 - one keyword per option, as on the command line
@@ -206,6 +211,11 @@ def _samples(
     inputs: FeedSource | None,
     shapes: Mapping[str, tuple[int, ...]] | None,
 ) -> Samples:
+    if not model.graph.outputs:
+        raise InputError(
+            "the model has no outputs, so nothing can be compared: give one that has, or skip the "
+            "proof with --no-verify"
+        )
     specs = input_specs(model)
     if not (shapes is None or _is_shapes(shapes)):
         raise InputError(f"input shapes {shapes!r}: a dict from input names to shapes is wanted")

@@ -1,21 +1,17 @@
 """One conversion: from a source to a result with its record, and the proof of it."""
 
-import contextlib
 import dataclasses
 import logging
-import os
 import tempfile
-import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 
-import onnx
 import onnx_ir as ir
 
 from onnxcast.diagnostics import Code, Diagnostic
 from onnxcast.errors import RefusedError
-from onnxcast.files import Progress, Source, check_output, commit, read_model, to_proto
-from onnxcast.graph.check import fault, without_files
+from onnxcast.files import Source, read_model
+from onnxcast.graph.check import fault
 from onnxcast.graph.opsets import onnx_opset, raise_opset, wanted_opset
 from onnxcast.graph.types import ElementTypes
 from onnxcast.passes import InlineFunctionsPass, TidyPass
@@ -23,92 +19,21 @@ from onnxcast.pipeline import narrowing_passes, preparing_passes
 from onnxcast.planning import Plan, PlannedPass, forget_pins, make_plan, pin
 from onnxcast.policy import Functions, Policy
 from onnxcast.report import Report, measure, versions
+from onnxcast.result import Clock, Result, Samples
 from onnxcast.search import fewest, out_of_range, pinned_only
 from onnxcast.targets import Target
 from onnxcast.verification.comparison import Tolerance
 from onnxcast.verification.local_error import rank_by_local_error
 from onnxcast.verification.observation import observed_types
-from onnxcast.verification.proof import Proof, first_difference, prove
+from onnxcast.verification.proof import first_difference, prove
 from onnxcast.verification.ranges import measure_ranges
 from onnxcast.verification.session import RuntimeFailure, Worker
-from onnxcast.verification.values import Feeds
 
-__all__ = ["Clock", "Conversion", "Result", "Samples", "failure_text"]
+__all__ = ["Conversion"]
 
 logger = logging.getLogger(__name__)
 
 _PROVENANCE = ("onnxcast.version", "onnxcast.token", "onnxcast.target")
-
-
-@dataclasses.dataclass(frozen=True)
-class Samples:
-    """What a model is run on.
-
-    Attributes:
-        feeds: One dict per sample.
-        origin: Where they came from, for people.
-    """
-
-    feeds: Sequence[Feeds]
-    origin: str
-
-
-@dataclasses.dataclass(frozen=True)
-class Result:
-    """A converted model and the record of its making.
-
-    Attributes:
-        model: Always a new model: the caller's is never changed.
-        modified: Whether it differs from the source.
-        report: Decisions, changes, sizes, proof.
-    """
-
-    model: ir.Model
-    modified: bool
-    report: Report
-
-    def to_proto(self) -> onnx.ModelProto:
-        """The model as a proto, its weights narrowed and in memory."""
-        with without_files(self.model):
-            return to_proto(self.model)
-
-    def save(
-        self,
-        path: str | os.PathLike[str],
-        *,
-        force: bool = False,
-        progress: Progress | None = None,
-    ) -> list[Path]:
-        """Write the model in one commit; return its files.
-
-        Args:
-            path: The ``.onnx`` to write.
-            force: Whether it may be the source itself.
-            progress: Told the bytes done and the bytes in all.
-
-        Raises:
-            InputError: `path` cannot be written.
-        """
-        source = Path(self.report.source) if self.report.source else None
-        check_output(Path(path), source, force=force)
-        return commit(self.model, Path(path), progress=progress)
-
-
-class Clock:
-    """Tells steps as they begin and keeps their seconds."""
-
-    def __init__(self, progress: Callable[[str], None] | None) -> None:
-        self.progress = progress or (lambda _step: None)
-        self.seconds: dict[str, float] = {}
-
-    @contextlib.contextmanager
-    def step(self, name: str) -> Iterator[None]:
-        """Tell that step `name` begins, and time it."""
-        logger.debug("%s", name)
-        self.progress(name)
-        start = time.perf_counter()
-        yield
-        self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start
 
 
 class Conversion:
@@ -326,26 +251,6 @@ class Conversion:
             return False
         known.update(signature)
         return True
-
-
-def failure_text(proof: Proof) -> str:
-    """One line on why a proof failed: the worst output, its figures, the first diverging node."""
-    if proof.as_is.startswith("failed"):
-        return f"onnxruntime does not take the result as it is: it {proof.as_is}"
-    if proof.twin != "ran":
-        return f"nothing proves the result's numbers: its twin {proof.twin}"
-    worst = proof.worst
-    assert worst is not None
-    found = f"output {worst.name!r} does not match: {worst.why}"
-    if proof.diverging:
-        return (
-            f"{found}; first diverging node: {proof.diverging}; "
-            "keep that node or its op wide, or raise the tolerance"
-        )
-    return (
-        f"{found}; no node of the main graph diverges more than its inputs do; "
-        "keep more ops wide, or raise the tolerance"
-    )
 
 
 def _interface(model: ir.Model) -> list[tuple[str | None, str, str]]:

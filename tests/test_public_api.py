@@ -234,3 +234,22 @@ def test_the_pipeline_runs_inside_a_sequential_of_onnx_ir(proto: onnx.ModelProto
     target = onnxcast.Target(name="mine", preferred=FLOAT16)
     passes = onnxcast.build_pipeline(policy, target)
     assert ir.passes.Sequential(*passes)(ir.from_proto(proto)).modified
+
+
+def test_a_plan_shows_what_optimize_would_do_with_functions() -> None:
+    text = """<ir_version: 10, opset_import: ["": 21, "local": 1]>
+    g (float[2,2] x) => (float[2,2] y) { y = local.act (x) }
+    <domain: "local", opset_import: ["": 21]> act (u) => (v) { v = MatMul (u, u) }"""
+    model = onnx.parser.parse_model(text)
+    kept = onnxcast.plan(model, fp32_cast="all-fp16")
+    assert [row["reason"] for row in kept.rows()] == ["CALL"]
+    inlined = onnxcast.plan(model, fp32_cast="all-fp16", functions="inline")
+    assert [(row["op"], row["format"]) for row in inlined.rows()] == [("MatMul", "float16")]
+
+
+def test_a_model_without_outputs_is_an_input_error() -> None:
+    model = onnx.parser.parse_model(
+        '<ir_version: 10, opset_import: ["": 21]> g (float[2] x) => () {}'
+    )
+    with pytest.raises(onnxcast.InputError, match="has no outputs"):
+        onnxcast.optimize(model, fp32_cast="all-fp16")

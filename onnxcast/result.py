@@ -1,0 +1,113 @@
+"""What a conversion works with and gives: samples, the clock, the result and its text."""
+
+import contextlib
+import dataclasses
+import logging
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import onnx
+import onnx_ir as ir
+
+from onnxcast.files import Progress, check_output, commit, to_proto
+from onnxcast.graph.check import without_files
+from onnxcast.report import Report
+from onnxcast.verification.proof import Proof
+from onnxcast.verification.values import Feeds
+
+__all__ = ["Clock", "Result", "Samples", "failure_text"]
+
+logger = logging.getLogger(__name__)
+
+
+@dataclasses.dataclass(frozen=True)
+class Samples:
+    """What a model is run on.
+
+    Attributes:
+        feeds: One dict per sample.
+        origin: Where they came from, for people.
+    """
+
+    feeds: Sequence[Feeds]
+    origin: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Result:
+    """A converted model and the record of its making.
+
+    Attributes:
+        model: Always a new model: the caller's is never changed.
+        modified: Whether it differs from the source.
+        report: Decisions, changes, sizes, proof.
+    """
+
+    model: ir.Model
+    modified: bool
+    report: Report
+
+    def to_proto(self) -> onnx.ModelProto:
+        """The model as a proto, its weights narrowed and in memory."""
+        with without_files(self.model):
+            return to_proto(self.model)
+
+    def save(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        force: bool = False,
+        progress: Progress | None = None,
+    ) -> list[Path]:
+        """Write the model in one commit; return its files.
+
+        Args:
+            path: The ``.onnx`` to write.
+            force: Whether it may be the source itself.
+            progress: Told the bytes done and the bytes in all.
+
+        Raises:
+            InputError: `path` cannot be written.
+        """
+        source = Path(self.report.source) if self.report.source else None
+        check_output(Path(path), source, force=force)
+        return commit(self.model, Path(path), progress=progress)
+
+
+class Clock:
+    """Tells steps as they begin and keeps their seconds."""
+
+    def __init__(self, progress: Callable[[str], None] | None) -> None:
+        self.progress = progress or (lambda _step: None)
+        self.seconds: dict[str, float] = {}
+
+    @contextlib.contextmanager
+    def step(self, name: str) -> Iterator[None]:
+        """Tell that step `name` begins, and time it."""
+        logger.debug("%s", name)
+        self.progress(name)
+        start = time.perf_counter()
+        yield
+        self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start
+
+
+def failure_text(proof: Proof) -> str:
+    """One line on why a proof failed: the worst output, its figures, the first diverging node."""
+    if proof.as_is.startswith("failed"):
+        return f"onnxruntime does not take the result as it is: it {proof.as_is}"
+    if proof.twin != "ran":
+        return f"nothing proves the result's numbers: its twin {proof.twin}"
+    worst = proof.worst
+    assert worst is not None
+    found = f"output {worst.name!r} does not match: {worst.why}"
+    if proof.diverging:
+        return (
+            f"{found}; first diverging node: {proof.diverging}; "
+            "keep that node or its op wide, or raise the tolerance"
+        )
+    return (
+        f"{found}; no node of the main graph diverges more than its inputs do; "
+        "keep more ops wide, or raise the tolerance"
+    )
