@@ -173,6 +173,12 @@ def _write(result: "Result", output: Path, report: Path | None, *, force: bool) 
 
 
 def _warn(result: "Result", *, made_up: bool) -> None:
+    held_back = {} if result.report.plan is None else result.report.plan.held_back()
+    for (op, opset), count in held_back.items():
+        warn(
+            f"{count} {op} stay float32: the format is allowed from opset {opset} on; raise the "
+            f"model with --opset {opset}"
+        )
     proof = result.report.proof
     if proof is None:
         warn("the result is not verified: leave out --no-verify to prove it")

@@ -1,5 +1,8 @@
 """Whether an op may run in a format, as its schema, its type inference and its body say."""
 
+import functools
+
+import onnx
 import onnx_ir as ir
 
 from onnxcast.formats import Format
@@ -9,7 +12,10 @@ from onnxcast.graph.types import ElementTypes, inferred_results
 from onnxcast.planning.groups import Group
 from onnxcast.planning.reasons import Reason
 
-__all__ = ["Legality"]
+__all__ = ["ALLOWED_FROM", "Legality"]
+
+ALLOWED_FROM = ", allowed from opset "
+"""Stands between the op and the later opset in the detail of a refusal by the schema."""
 
 _Types = list[ir.TypeProtocol | None]
 
@@ -31,7 +37,8 @@ class Legality:
         assert version is not None
         op = f"{node.op_type}-{signature.since_version}"
         if not all(signature.allows(variable, type_) for variable in group.variables):
-            return Reason.SCHEMA, op
+            later = _allowing_opset(node.domain, node.op_type, version, group.variable, type_.dtype)
+            return Reason.SCHEMA, op if later is None else f"{op}{ALLOWED_FROM}{later}"
         before: _Types = [None if v is None else self._types.of(v) for v in node.inputs]
         after: _Types = list(before)
         for index in group.operands:
@@ -85,3 +92,19 @@ def _has_others(group: Group, operands: _Types) -> bool:
     """Whether the node has float operands or results outside `group`."""
     wide = any(type_ is not None and type_.dtype == ir.DataType.FLOAT for type_ in operands)
     return wide or len(group.results) < len(group.node.outputs)
+
+
+@functools.cache
+def _allowing_opset(
+    domain: str, op_type: str, after: int, variables: str, dtype: ir.DataType
+) -> int | None:
+    """The first ONNX opset later than `after` at which an op's variables may be `dtype`."""
+    if domain not in ONNX_DOMAINS:
+        return None
+    for version in range(after + 1, onnx.defs.onnx_opset_version() + 1):
+        signature = signature_of(domain, op_type, version)
+        if signature is not None and all(
+            signature.allows(variable, ir.TensorType(dtype)) for variable in variables.split(", ")
+        ):
+            return version
+    return None

@@ -3,6 +3,7 @@
 import dataclasses
 import difflib
 import fnmatch
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
 import onnx_ir as ir
@@ -17,7 +18,7 @@ from onnxcast.planning.cones import Pins, integer_pins, statistics_pins
 from onnxcast.planning.constants import constant_pins
 from onnxcast.planning.groups import Group, Kind, find_groups
 from onnxcast.planning.guards import guard_pins
-from onnxcast.planning.legality import Legality
+from onnxcast.planning.legality import ALLOWED_FROM, Legality
 from onnxcast.planning.loops import carried_pins
 from onnxcast.planning.pins import pinned
 from onnxcast.planning.reasons import Reason
@@ -69,6 +70,20 @@ class Plan:
         for group, decision in self.decisions.items():
             if decision.format != FLOAT32:
                 yield group, decision.format
+
+    def held_back(self) -> dict[tuple[str, int], int]:
+        """How many matmul-like nodes of an op stay wide for want of a later opset, and which.
+
+        Returns:
+            Counts by op and the first opset that allows the format.
+        """
+        counts: Counter[tuple[str, int]] = Counter()
+        for group, decision in self.decisions.items():
+            _, known, opset = decision.detail.partition(ALLOWED_FROM)
+            schema = decision.reason is Reason.SCHEMA
+            if schema and known and has_meaning(group.node, Meaning.MATMUL):
+                counts[op_name(group.node), int(opset)] += 1
+        return dict(counts)
 
     def rows(self) -> list[dict[str, str]]:
         """The plan as plain records, one per group, for people and reports."""

@@ -198,3 +198,16 @@ def test_help_lists_every_token(command: Command) -> None:
     text = " ".join(command("optimize", "--help").out.replace("-\n", "-").split())
     for token in TOKENS:
         assert token in text.replace("- ", "-")
+
+
+def test_an_opset_too_old_for_the_matmuls_is_told(command: Command, tmp_path: Path) -> None:
+    model = tmp_path / "conv.onnx"
+    text = """<ir_version: 8, opset_import: ["" : 17]>
+    g (float[1,1,4,4] x) => (float[1,1,2,2] y) <float[1,1,3,3] w = {1, 0, 0, 0, 1, 0, 0, 0, 1}> {
+        y = Conv (x, w) }"""
+    onnx.save(onnx.parser.parse_model(text), model)
+    ran = command("optimize", model, "--fp32-cast", "matmult-bf16")
+    assert ran.code == 0
+    assert "warning: 1 Conv stay float32: the format is allowed from opset 22 on" in ran.err
+    ran = command("optimize", model, "--fp32-cast", "matmult-bf16", "--opset", "22")
+    assert "stay float32" not in ran.err
