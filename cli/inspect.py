@@ -48,7 +48,7 @@ def inspect(
 
     read = read_model(model).model
     plan = None
-    asked = (fp32_cast, scope, dtype, target, keep_ops, keep_nodes, functions != "keep")
+    asked = (fp32_cast, scope, dtype, target, keep_ops, keep_nodes, functions != "specialise")
     if any(asked):
         plan = onnxcast.plan(
             model,

@@ -73,10 +73,10 @@ tolerance = click.option(
 
 functions = click.option(
     "--functions",
-    default="keep",
-    metavar="keep|specialise|inline",
+    default="specialise",
+    metavar="specialise|inline|keep",
     show_default=True,
-    help="Leave bodies of model-local functions alone, narrow them per call type, or inline them.",
+    help="Narrow bodies of model-local functions per call type, inline them first, or leave them.",
 )
 
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of tables.")

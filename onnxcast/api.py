@@ -34,7 +34,7 @@ def plan(  # noqa: PLR0913 - one keyword per option, as on the command line
     target: str | Target | None = None,
     keep_ops: Iterable[str] = (),
     keep_nodes: Iterable[str] = (),
-    functions: str = "keep",
+    functions: str = "specialise",
 ) -> Plan:
     """Show which format each type group of a model would get, and why; nothing is changed.
 
@@ -68,7 +68,7 @@ def optimize(  # noqa: PLR0913 - one keyword per option, as on the command line
     target: str | Target | None = None,
     keep_ops: Iterable[str] = (),
     keep_nodes: Iterable[str] = (),
-    functions: str = "keep",
+    functions: str = "specialise",
     io_types: str = "keep",
     inputs: FeedSource | None = None,
     input_shapes: Mapping[str, tuple[int, ...]] | None = None,
@@ -90,8 +90,8 @@ def optimize(  # noqa: PLR0913 - one keyword per option, as on the command line
         target: A target or its name; by default the generic one.
         keep_ops: Op types that stay float32 (shell patterns).
         keep_nodes: Names of nodes that stay float32 (shell patterns).
-        functions: ``keep`` leaves the bodies of model-local functions as they are, ``specialise``
-            narrows them per call type, ``inline`` inlines them first. Calls take and give float32.
+        functions: ``specialise`` narrows the bodies of model-local functions per call type,
+            ``inline`` inlines them first, ``keep`` leaves them. Calls take and give float32.
         io_types: ``keep``: types of graph inputs and outputs are unchanged.
         inputs: Samples for the proof: an ``.npz``, a folder of them, an ONNX ``test_data_set_*``
             folder, or dicts of arrays. By default one sample is made up.

@@ -34,6 +34,8 @@ def preparing_passes(policy: Policy) -> tuple[ir.passes.InPlacePass, ...]:
         Functions.INLINE: InlineFunctionsPass,
     }
     prepare = functions.get(policy.functions)
+    if policy.scope is Scope.NONE and policy.functions is Functions.SPECIALISE:
+        prepare = None  # nothing is narrowed, so there is nothing to tell apart
     return (
         *(() if prepare is None else (prepare(),)),
         NormalisePass(),

@@ -71,7 +71,7 @@ class Policy:
     format: Format | None
     keep_ops: frozenset[str] = frozenset()
     keep_nodes: frozenset[str] = frozenset()
-    functions: Functions = Functions.KEEP
+    functions: Functions = Functions.SPECIALISE
 
     def __post_init__(self) -> None:
         if (self.format is None) != (self.scope is Scope.NONE):
@@ -116,7 +116,7 @@ def make_policy(  # noqa: PLR0913 - one keyword per option, as on the command li
     preferred: Format | None = None,
     keep_ops: Iterable[str] = (),
     keep_nodes: Iterable[str] = (),
-    functions: str = "keep",
+    functions: str = "specialise",
 ) -> Policy:
     """Resolve a token, or a scope and a dtype, to a policy.
 

@@ -16,7 +16,8 @@ TOLERANCES = {"float16": 5e-3, "bfloat16": 4e-2}
 
 @golden.cases("matmul_operands")
 def test_matmul_operands(case: golden.Case, update: bool) -> None:
-    policy = make_policy(fp32_cast=case.options["fp32_cast"])
+    functions = case.options.get("functions", "specialise")
+    policy = make_policy(fp32_cast=case.options["fp32_cast"], functions=functions)
     tolerance = TOLERANCES[str(policy.format)]
     golden.check(case, MatmulOperandsPass(policy=policy), update=update, tolerance=tolerance)
 
