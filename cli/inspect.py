@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .console import print_json, results
-from .options import MODEL, as_json, choice_of_format
+from .options import DEFAULT_FUNCTIONS, MODEL, as_json, choice_of_format
 from .options import functions as functions_option
 from .tables import new_table, print_groups, size
 
@@ -48,10 +48,10 @@ def inspect(
 
     read = read_model(model).model
     plan = None
-    asked = (fp32_cast, scope, dtype, target, keep_ops, keep_nodes, functions != "specialise")
+    asked = (fp32_cast, scope, dtype, target, keep_ops, keep_nodes, functions != DEFAULT_FUNCTIONS)
     if any(asked):
         plan = onnxcast.plan(
-            model,
+            read,
             fp32_cast=fp32_cast,
             scope=scope,
             dtype=dtype,

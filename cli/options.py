@@ -1,6 +1,7 @@
 """Options that several subcommands share, and their values."""
 
 __all__ = [
+    "DEFAULT_FUNCTIONS",
     "MODEL",
     "as_json",
     "choice_of_format",
@@ -21,6 +22,7 @@ import click
 
 from onnxcast.errors import InputError
 
+DEFAULT_FUNCTIONS = "specialise"
 _BAD_USAGE = 2
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -73,7 +75,7 @@ tolerance = click.option(
 
 functions = click.option(
     "--functions",
-    default="specialise",
+    default=DEFAULT_FUNCTIONS,
     metavar="specialise|inline|keep",
     show_default=True,
     help="Narrow bodies of model-local functions per call type, inline them first, or leave them.",
