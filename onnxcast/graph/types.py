@@ -103,10 +103,6 @@ class ElementTypes:
         type_ = None if value is None else self._types.get(value)
         return type_.dtype if type(type_) is ir.TensorType else None
 
-    def record(self, value: ir.Value, dtype: ir.DataType) -> None:
-        """Note that `value`, new or retyped, is now a dense tensor of `dtype`."""
-        self._types[value] = ir.TensorType(dtype)
-
     def _sweep(self, graph: ir.Graph, scope: _Scope) -> None:
         for value in graph.inputs:
             if value not in scope.types and value.type is not None:

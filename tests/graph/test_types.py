@@ -349,15 +349,13 @@ def test_a_function_hides_the_op_of_the_same_name_and_uses_its_own_opset() -> No
     assert types_of(text)["y"] == "float16"
 
 
-def test_values_are_recorded_and_asked_by_element_type() -> None:
+def test_values_are_asked_by_element_type() -> None:
     model = ir.from_onnx_text(ML + "g (float[2] x) => (seq(float[2]) y) { y = SplitToSequence(x) }")
     types = ElementTypes(model)
     x, y = model.graph.inputs[0], model.graph.outputs[0]
     assert types.dtype(x) == FLOAT
     assert types.dtype(y) is None
     assert types.dtype(None) is None
-    types.record(x, FLOAT16)
-    assert types.dtype(x) == FLOAT16
 
 
 def test_a_casts_result_is_known_whatever_is_cast() -> None:
