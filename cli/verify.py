@@ -75,9 +75,4 @@ def _failure(proof: "Proof") -> str:
         return f"onnxruntime does not take AFTER: it {proof.as_is}; repair it, or convert it again"
     if proof.twin != "ran":
         return f"nothing proves the numbers of AFTER: its twin {proof.twin}"
-    worst = proof.worst
-    assert worst is not None
-    found = f"output {worst.name!r} does not match: {worst.why}"
-    if proof.diverging:
-        return f"{found}; first diverging node: {proof.diverging}"
-    return f"{found}; no node of the main graph diverges more than its inputs do"
+    return proof.mismatch

@@ -22,7 +22,7 @@ from onnxcast.verification.proof import Proof, prove
 from onnxcast.verification.session import Worker
 from onnxcast.verification.twin import narrowest_format
 
-__all__ = ["Result", "failure_text", "optimize", "plan", "verify"]
+__all__ = ["Result", "optimize", "plan", "verify"]
 
 
 def plan(  # noqa: PLR0913 - one keyword per option, as on the command line
@@ -143,9 +143,9 @@ def optimize(  # noqa: PLR0913 - one keyword per option, as on the command line
             run.pin_ranges(samples, worker)
         result = run.narrow(samples.origin, once=not repair)
         result = run.prove(result, samples, limit, worker, diagnose=not repair)
-        if repair and not _verified(result):
+        if repair and not result.verified:
             result = run.repair(samples, limit, worker) or result
-    if not _verified(result):
+    if not result.verified:
         assert result.report.proof is not None
         raise VerificationError(failure_text(result.report.proof))
     return result
@@ -200,10 +200,6 @@ def _read(model: object) -> Source:
 def _required(model: ir.Model) -> list[str]:
     """Names of the inputs that `model` has no value of its own for."""
     return [spec.name for spec in input_specs(model) if spec.required]
-
-
-def _verified(result: Result) -> bool:
-    return result.report.proof is not None and result.report.proof.ok
 
 
 def _samples(

@@ -178,7 +178,7 @@ class Conversion:
             with pinned_only(ranking[:count]):
                 result = self.narrow(samples.origin, once=False)
             proved = self.prove(result, samples, tolerance, worker, diagnose=False)
-            if proved.report.proof is not None and proved.report.proof.ok:
+            if proved.verified:
                 verified[count] = proved
             return count in verified
 

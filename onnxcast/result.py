@@ -49,6 +49,11 @@ class Result:
     modified: bool
     report: Report
 
+    @property
+    def verified(self) -> bool:
+        """Whether it was proved and all outputs match."""
+        return self.report.proof is not None and self.report.proof.ok
+
     def to_proto(self) -> onnx.ModelProto:
         """The model as a proto, its weights narrowed and in memory."""
         with without_files(self.model):
@@ -99,15 +104,5 @@ def failure_text(proof: Proof) -> str:
         return f"onnxruntime does not take the result as it is: it {proof.as_is}"
     if proof.twin != "ran":
         return f"nothing proves the result's numbers: its twin {proof.twin}"
-    worst = proof.worst
-    assert worst is not None
-    found = f"output {worst.name!r} does not match: {worst.why}"
-    if proof.diverging:
-        return (
-            f"{found}; first diverging node: {proof.diverging}; "
-            "keep that node or its op wide, or raise the tolerance"
-        )
-    return (
-        f"{found}; no node of the main graph diverges more than its inputs do; "
-        "keep more ops wide, or raise the tolerance"
-    )
+    culprit = "that node or its op" if proof.diverging else "more ops"
+    return f"{proof.mismatch}; keep {culprit} wide, or raise the tolerance"

@@ -89,6 +89,16 @@ class Proof:
         errors = [*self.twin_errors, *self.as_is_errors]
         return worst(errors) if errors else None
 
+    @property
+    def mismatch(self) -> str:
+        """The worst output and where it comes from, for a proof that failed by its numbers."""
+        output = self.worst
+        assert output is not None
+        found = f"output {output.name!r} does not match: {output.why}"
+        if self.diverging:
+            return f"{found}; first diverging node: {self.diverging}"
+        return f"{found}; no node of the main graph diverges more than its inputs do"
+
 
 def prove(  # noqa: PLR0913 - what is compared, on what, and two ways to talk about it
     source: Source,
