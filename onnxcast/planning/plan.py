@@ -168,12 +168,12 @@ class _Planner:
         return {group: decisions[group] for group in groups}
 
     def _pins_of(self, groups: list[Group]) -> Pins:
-        statistics = {
-            **carried_pins(self._nodes),
-            **statistics_pins(self._nodes, self._types),
-        }
-        if self._policy.scope is Scope.MATMULT:
-            statistics = {}
+        statistics: Pins = {}
+        if self._policy.scope is Scope.ALL:
+            statistics = {
+                **carried_pins(self._nodes),
+                **statistics_pins(self._nodes, self._types),
+            }
         return {
             **guard_pins(groups, self._narrow),
             **statistics,
