@@ -13,6 +13,7 @@ from typing import Literal
 import onnx_ir as ir
 
 import onnxcast
+from onnxcast.graph.walk import model_graphs
 
 logger = logging.getLogger(__name__)
 
@@ -155,9 +156,8 @@ def narrow_share(model: ir.Model) -> float | None:
 
 
 def _weights(model: ir.Model) -> Iterator[ir.TensorProtocol]:
-    scopes: list[ir.Graph | ir.Function] = [model.graph, *model.functions.values()]
-    for scope in scopes:
-        for node in scope.all_nodes():
+    for graph in model_graphs(model):
+        for node in graph:
             if node.op_type in _MATMULS and node.domain == "":
                 operands = node.inputs if node.op_type == "Einsum" else node.inputs[:2]
                 yield from _constants(operands)
