@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .console import print_json, results
-from .options import DEFAULT_FUNCTIONS, MODEL, as_json, choice_of_format
-from .options import functions as functions_option
+from .options import MODEL, as_json, choice_of_format, is_asked
 from .tables import new_table, print_groups, size
 
 if TYPE_CHECKING:
@@ -22,19 +21,8 @@ if TYPE_CHECKING:
 @click.command(short_help="Show what is in a model, and what would be narrowed.")
 @click.argument("model", type=MODEL)
 @choice_of_format
-@functions_option
 @as_json
-def inspect(
-    model: Path,
-    fp32_cast: str | None,
-    scope: str | None,
-    dtype: str | None,
-    target: str | None,
-    keep_ops: tuple[str, ...],
-    keep_nodes: tuple[str, ...],
-    functions: str,
-    as_json: bool,
-) -> None:
+def inspect(model: Path, as_json: bool, **narrowing: Any) -> None:
     """Show what is in a model; with a token or a scope, also what would be narrowed and why.
 
     \b
@@ -47,19 +35,7 @@ def inspect(
     from onnxcast.files import read_model
 
     read = read_model(model).model
-    plan = None
-    asked = (fp32_cast, scope, dtype, target, keep_ops, keep_nodes, functions != DEFAULT_FUNCTIONS)
-    if any(asked):
-        plan = onnxcast.plan(
-            read,
-            fp32_cast=fp32_cast,
-            scope=scope,
-            dtype=dtype,
-            target=target,
-            keep_ops=keep_ops,
-            keep_nodes=keep_nodes,
-            functions=functions,
-        )
+    plan = onnxcast.plan(read, **narrowing) if is_asked(narrowing) else None
     facts = _facts(read)
     if as_json:
         print_json(facts if plan is None else {**facts, "groups": plan.rows()})

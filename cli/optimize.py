@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 from rich.progress import DownloadColumn
@@ -18,7 +18,6 @@ from onnxcast.errors import InputError, RefusedError
 from .console import bar, print_json, say, silence, spinner, warn
 from .destinations import check_destinations
 from .options import MODEL, as_json, choice_of_format, samples, shapes, tolerance
-from .options import functions as functions_option
 
 if TYPE_CHECKING:
     from onnxcast import Result
@@ -41,15 +40,26 @@ if TYPE_CHECKING:
     show_default=True,
     help="Raise the opset as far as needed, keep it or refuse, or raise it to N.",
 )
-@functions_option
+@click.option(
+    "--io-types",
+    default="keep",
+    metavar="keep|narrow|NAME=FORMAT,...",
+    show_default=True,
+    help="Types of graph inputs and outputs: unchanged, narrow, or a format by name.",
+)
+@click.option(
+    "--disable-inline-cast",
+    is_flag=True,
+    help="Leave constants as they are, with a Cast behind each, instead of storing them narrow.",
+)
 @samples
 @tolerance
 @click.option("--no-verify", is_flag=True, help="Do not prove the result.")
 @click.option(
-    "--repair",
+    "--no-repair",
     is_flag=True,
-    help="Keep wide what leaves the format on the samples, and the nodes with the largest errors "
-    "until the result verifies; pins them in the model, so that later runs do the same.",
+    help="Refuse what does not verify, instead of keeping nodes wide until it does. (What is kept "
+    "so is pinned in the model, and later runs keep to it.)",
 )
 @click.option("--forget-pins", is_flag=True, help="Drop the pins of earlier runs first.")
 @click.option("--force", is_flag=True, help="Let the output be the input itself.")
@@ -58,23 +68,19 @@ if TYPE_CHECKING:
 def optimize(
     model: Path,
     output: Path | None,
-    fp32_cast: str | None,
-    scope: str | None,
-    dtype: str | None,
-    target: str | None,
-    keep_ops: tuple[str, ...],
-    keep_nodes: tuple[str, ...],
     opset: str,
-    functions: str,
+    io_types: str,
+    disable_inline_cast: bool,
     inputs: Path | None,
     input_shapes: tuple[str, ...],
     tolerance: float | None,
     no_verify: bool,
-    repair: bool,
+    no_repair: bool,
     forget_pins: bool,
     force: bool,
     report: Path | None,
     as_json: bool,
+    **narrowing: Any,
 ) -> None:
     """Convert a float32 model to mixed precision and prove that its outputs still match.
 
@@ -86,12 +92,13 @@ def optimize(
       onnxcast optimize model.onnx
       onnxcast optimize model.onnx --fp32-cast all-fp16 --inputs samples.npz -o fast.onnx
       onnxcast optimize model.onnx --scope matmult --dtype bf16 --keep-op Softmax
-      onnxcast optimize model.onnx --keep-node '/head/*' --json
+      onnxcast optimize model.onnx --keep-node '/head/*' --narrow-op Exp --json
+      onnxcast optimize model.onnx --fp32-cast matmult-fp16 --matmul-output wide
     """
     start = time.perf_counter()
-    if no_verify and (inputs or input_shapes or tolerance is not None or repair):
+    if no_verify and (inputs or input_shapes or tolerance is not None or no_repair):
         raise InputError(
-            "--no-verify together with --inputs, --input-shape, --tolerance or --repair: these "
+            "--no-verify together with --inputs, --input-shape, --tolerance or --no-repair: these "
             "are for the proof; drop one or the other"
         )
     chosen_shapes = shapes(input_shapes)
@@ -99,30 +106,24 @@ def optimize(
     from onnxcast.files import default_output
     from onnxcast.targets import get_target
 
-    preferred = get_target(target).preferred
-    policy = onnxcast.make_policy(
-        fp32_cast=fp32_cast, scope=scope, dtype=dtype, preferred=preferred
-    )
+    target = narrowing.pop("target")
+    narrowing.update(io_types=io_types, inline_cast=not disable_inline_cast)
+    policy = onnxcast.make_policy(preferred=get_target(target).preferred, **narrowing)
     output = output or default_output(model, policy.format.name if policy.format else "none")
     check_destinations(model, output, report, inputs, force=force)
     with spinner() as step:
         result = onnxcast.optimize(
             model,
-            fp32_cast=fp32_cast,
-            scope=scope,
-            dtype=dtype,
             target=target,
-            keep_ops=keep_ops,
-            keep_nodes=keep_nodes,
             inputs=inputs,
             input_shapes=chosen_shapes,
             tolerance=tolerance,
             verify=not no_verify,
-            repair=repair,
+            repair=not no_repair,
             forget_pins=forget_pins,
             opset=opset,
-            functions=functions,
             progress=step,
+            **narrowing,
         )
     files = _write(result, output, report, force=force)
     _warn(result, made_up=inputs is None)
@@ -176,8 +177,8 @@ def _warn(result: "Result", *, made_up: bool) -> None:
     held_back = {} if result.report.plan is None else result.report.plan.held_back()
     for (op, opset), count in held_back.items():
         warn(
-            f"{count} {op} stay float32: the format is allowed from opset {opset} on; raise the "
-            f"model with --opset {opset}"
+            f"{count} {op} compute in float32 on rounded operands: the op takes the format from "
+            f"opset {opset} on; raise the model with --opset {opset} to run it so"
         )
     proof = result.report.proof
     if proof is None:

@@ -1,12 +1,11 @@
 """Options that several subcommands share, and their values."""
 
 __all__ = [
-    "DEFAULT_FUNCTIONS",
     "MODEL",
     "as_json",
     "choice_of_format",
-    "functions",
     "help_alone",
+    "is_asked",
     "samples",
     "shapes",
     "tolerance",
@@ -14,7 +13,7 @@ __all__ = [
 
 import math
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -22,7 +21,8 @@ import click
 
 from onnxcast.errors import InputError
 
-DEFAULT_FUNCTIONS = "specialise"
+_DEFAULT_FUNCTIONS = "specialise"
+_DEFAULT_FP32R_BITS = 11
 _BAD_USAGE = 2
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -70,15 +70,7 @@ tolerance = click.option(
     type=_number,
     metavar="X",
     help="Largest error that passes, relative to the largest value of an output "
-    "[default: 1e-2 for float16, 6e-2 for bfloat16].",
-)
-
-functions = click.option(
-    "--functions",
-    default=DEFAULT_FUNCTIONS,
-    metavar="specialise|inline|keep",
-    show_default=True,
-    help="Narrow bodies of model-local functions per call type, inline them first, or leave them.",
+    "[default: 1e-2 for float16, 6e-2 for bfloat16, 2e-3 for fp32r, 2.5e-1 for fp8].",
 )
 
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of tables.")
@@ -97,30 +89,32 @@ def samples(command: _Command) -> _Command:
         "--inputs",
         type=MODEL,
         metavar="FILE|DIR",
-        help="Samples: an .npz with one array per input, a folder of them, or an ONNX "
-        "test_data_set_* folder [default: one made-up sample].",
+        help="Samples: an .npz with one array per input, a folder of them, an ONNX "
+        "test_data_set_* folder, or Polygraphy's JSON [default: one made-up sample].",
     )(command)
 
 
 def choice_of_format(command: _Command) -> _Command:
-    """Add what is narrowed, to what, and what is kept."""
+    """Add what is narrowed, to what, and what is kept: the keywords of `onnxcast.make_policy`."""
     for option in reversed(
         (
             click.option(
                 "--fp32-cast",
                 metavar="TOKEN",
-                help="What to narrow, in one word: none, all (all-bf16), all-fp16 "
-                "(experimental-all-fp16), matmult (matmult-bf16), matmult-fp16.",
+                help="What to narrow and to what, in one word: none, all (all-bf16), all-fp16 "
+                "(experimental-all-fp16), all-fp32r, all-fp8e4, matmult (matmult-bf16), "
+                "matmult-fp16, matmult-fp32r, matmult-fp8e4, inputs (inputs-bf16), inputs-fp16, "
+                "inputs-fp32r, inputs-fp8e4.",
             ),
             click.option(
                 "--scope",
-                metavar="all|matmult|none",
-                help="What to narrow: everything that may be, operands of matmul-like ops, or "
-                "nothing [default: all].",
+                metavar="all|matmult|inputs|none",
+                help="What to narrow: everything that may be, operands of matmul-like ops, graph "
+                "inputs, or nothing [default: all].",
             ),
             click.option(
                 "--dtype",
-                metavar="fp16|bf16",
+                metavar="fp16|bf16|fp32r|fp8e4",
                 help="The narrow format [default: the one that the target prefers].",
             ),
             click.option(
@@ -128,24 +122,65 @@ def choice_of_format(command: _Command) -> _Command:
                 metavar="NAME",
                 help="The hardware the model is for [default: generic].",
             ),
-            click.option(
-                "--keep-op",
-                "keep_ops",
-                multiple=True,
-                metavar="PATTERN",
-                help="An op type that stays float32 (repeatable).",
+            _patterns("--keep-op", "keep_ops", "An op type that stays float32"),
+            _patterns("--keep-node", "keep_nodes", "A node name that stays float32"),
+            _patterns("--narrow-op", "narrow_ops", "An op type that is narrowed whatever it means"),
+            _patterns(
+                "--narrow-node", "narrow_nodes", "A node name that is narrowed whatever it means"
             ),
             click.option(
-                "--keep-node",
-                "keep_nodes",
-                multiple=True,
-                metavar="PATTERN",
-                help="A node name that stays float32 (repeatable).",
+                "--matmul-output",
+                default="narrow",
+                metavar="narrow|wide",
+                show_default=True,
+                help="Whether matmul-like ops run in the format, or in float32 on operands that "
+                "were rounded to it.",
+            ),
+            click.option(
+                "--fp32r-bits",
+                type=int,
+                default=_DEFAULT_FP32R_BITS,
+                metavar="N",
+                show_default=True,
+                help="Explicit significand bits of fp32r.",
+            ),
+            click.option(
+                "--clamp-masks",
+                is_flag=True,
+                help="Give mask constants below the range of the format its lowest number.",
+            ),
+            click.option(
+                "--functions",
+                default=_DEFAULT_FUNCTIONS,
+                metavar="specialise|inline|keep",
+                show_default=True,
+                help="Narrow bodies of model-local functions per call type, inline them first, or "
+                "leave them.",
             ),
         )
     ):
         command = option(command)
     return command
+
+
+def _patterns(flag: str, name: str, meaning: str) -> Callable[[_Command], _Command]:
+    return click.option(
+        flag,
+        name,
+        multiple=True,
+        metavar="PATTERN",
+        help=f"{meaning}: a shell pattern, or re: and a regular expression (repeatable).",
+    )
+
+
+def is_asked(options: Mapping[str, object]) -> bool:
+    """Whether any option of `choice_of_format` is other than its default."""
+    defaults = {
+        "matmul_output": "narrow",
+        "fp32r_bits": _DEFAULT_FP32R_BITS,
+        "functions": _DEFAULT_FUNCTIONS,
+    }
+    return any(value and value != defaults.get(name) for name, value in options.items())
 
 
 def shapes(given: Iterable[str]) -> dict[str, tuple[int, ...]] | None:

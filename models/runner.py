@@ -14,13 +14,12 @@ import onnx_ir as ir
 
 import onnxcast
 from onnxcast.graph.walk import model_graphs
+from onnxcast.policy import TOKENS, multiplied
 
 logger = logging.getLogger(__name__)
 
-MODES = ("none", "all-bf16", "all-fp16", "matmult-bf16", "matmult-fp16")
+MODES = tuple(dict.fromkeys(onnxcast.make_policy(fp32_cast=token).token for token in TOKENS))
 """One token for each mode."""
-
-_MATMULS = frozenset({"MatMul", "Gemm", "Conv", "ConvTranspose", "Einsum"})
 
 _MOVES = frozenset(
     {"Cast", "Concat", "Expand", "Flatten", "Gather", "Identity", "Pad", "Reshape", "Slice"}
@@ -28,7 +27,7 @@ _MOVES = frozenset(
 )
 """Ops that hand a weight on. A Cast is one of them: how a weight is stored is what counts."""
 
-_NARROW = frozenset({ir.DataType.FLOAT16, ir.DataType.BFLOAT16})
+_NARROW = frozenset({ir.DataType.FLOAT16, ir.DataType.BFLOAT16, ir.DataType.FLOAT8E4M3FN})
 
 
 @dataclasses.dataclass(frozen=True)
@@ -141,10 +140,10 @@ def _worst(result: onnxcast.Result) -> float | None:
 
 
 def narrow_share(model: ir.Model) -> float | None:
-    """How much of the weights of matmul-like ops is stored in 16 bits.
+    """How much of the weights of matmul-like ops is stored in 16 bits or fewer.
 
-    Counted are float constants that MatMul, Gemm, Conv, ConvTranspose and Einsum read as operands,
-    directly or through ops that only move data or cast it, each constant once.
+    Counted are float constants that such an op multiplies, directly or through ops that only move
+    data or cast it, each constant once.
 
     Returns:
         A share of elements, and so of the bytes they had in float32; None if there are none.
@@ -158,9 +157,7 @@ def narrow_share(model: ir.Model) -> float | None:
 def _weights(model: ir.Model) -> Iterator[ir.TensorProtocol]:
     for graph in model_graphs(model):
         for node in graph:
-            if node.op_type in _MATMULS and node.domain == "":
-                operands = node.inputs if node.op_type == "Einsum" else node.inputs[:2]
-                yield from _constants(operands)
+            yield from _constants(node.inputs[: multiplied(node)])
 
 
 def _constants(values: Iterable[ir.Value | None]) -> Iterator[ir.TensorProtocol]:

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -9,11 +10,11 @@ import onnx_ir as ir
 from onnxcast.conversion import Conversion
 from onnxcast.errors import InputError, VerificationError
 from onnxcast.files import Source, read_model
-from onnxcast.formats import FLOAT32, Format
+from onnxcast.formats import FLOAT32, FLOAT32R_BITS, Format
 from onnxcast.graph.check import check_functions
 from onnxcast.pipeline import preparing_passes
 from onnxcast.planning import Plan, make_plan
-from onnxcast.policy import make_policy
+from onnxcast.policy import Chooser, make_policy
 from onnxcast.result import Clock, Result, Samples, failure_text
 from onnxcast.targets import Target, get_target
 from onnxcast.verification.comparison import Tolerance, default_tolerance
@@ -25,34 +26,19 @@ from onnxcast.verification.twin import narrowest_format
 __all__ = ["Result", "optimize", "plan", "verify"]
 
 
-def plan(  # noqa: PLR0913 - one keyword per option, as on the command line
-    model: object,
-    *,
-    fp32_cast: str | None = None,
-    scope: str | None = None,
-    dtype: str | None = None,
-    target: str | Target | None = None,
-    keep_ops: Iterable[str] = (),
-    keep_nodes: Iterable[str] = (),
-    functions: str = "specialise",
-) -> Plan:
+def plan(model: object, *, target: str | Target | None = None, **options: Any) -> Plan:
     """Show which format each type group of a model would get, and why; nothing is changed.
 
-    The arguments are those of `optimize`.
+    Args:
+        model: As for `optimize`.
+        target: As for `optimize`.
+        **options: Those of `optimize` that say what is narrowed (`onnxcast.make_policy`).
 
     Raises:
         InputError: A bad model or option.
     """
     chosen = get_target(target)
-    policy = make_policy(
-        fp32_cast=fp32_cast,
-        scope=scope,
-        dtype=dtype,
-        preferred=chosen.preferred,
-        keep_ops=keep_ops,
-        keep_nodes=keep_nodes,
-        functions=functions,
-    )
+    policy = make_policy(preferred=chosen.preferred, **options)
     prepared = _read(model).model
     for pass_ in preparing_passes(policy):
         pass_(prepared)
@@ -68,40 +54,67 @@ def optimize(  # noqa: PLR0913 - one keyword per option, as on the command line
     target: str | Target | None = None,
     keep_ops: Iterable[str] = (),
     keep_nodes: Iterable[str] = (),
+    narrow_ops: Iterable[str] = (),
+    narrow_nodes: Iterable[str] = (),
+    op_block_list: Iterable[str] | None = None,
+    node_block_list: Iterable[str] | None = None,
+    policy: Chooser | None = None,
     functions: str = "specialise",
-    io_types: str = "keep",
+    matmul_output: str = "narrow",
+    inline_cast: bool = True,
+    clamp_masks: bool = False,
+    fp32r_bits: int = FLOAT32R_BITS,
+    io_types: str | Mapping[str, str] = "keep",
+    keep_io_types: bool | Iterable[str] | None = None,
     inputs: FeedSource | None = None,
     input_shapes: Mapping[str, tuple[int, ...]] | None = None,
     tolerance: float | Tolerance | None = None,
     verify: bool = True,
-    repair: bool = False,
+    repair: bool = True,
     forget_pins: bool = False,
     opset: str | int = "auto",
     progress: Callable[[str], None] | None = None,
 ) -> Result:
     """Convert a float32 model to mixed precision and prove that its outputs still match.
 
+    Patterns are shell patterns, or regular expressions after ``re:``. A node's name counts more
+    than its op type, and both more than `policy`. What is narrowed on request is narrowed whatever
+    its op means, but never against its schema, and no constant becomes infinite.
+
     Args:
         model: A path, an `onnx.ModelProto`, an `onnx_ir.Model` or an object whose ``.model`` is
             one (``torch.onnx.ONNXProgram``). It is never changed.
         fp32_cast: A token such as ``all-fp16`` or ``matmult``; or give `scope` and `dtype`.
-        scope: ``all`` (the default), ``matmult`` or ``none``.
-        dtype: ``fp16`` or ``bf16``; by default the format that the target prefers.
+        scope: ``all`` (the default), ``matmult``, ``inputs`` or ``none``.
+        dtype: ``fp16``, ``bf16``, ``fp32r`` or ``fp8e4``; by default what the target prefers.
         target: A target or its name; by default the generic one.
-        keep_ops: Op types that stay float32 (shell patterns).
-        keep_nodes: Names of nodes that stay float32 (shell patterns).
+        keep_ops: Op types that stay float32.
+        keep_nodes: Names of nodes that stay float32.
+        narrow_ops: Op types that are narrowed.
+        narrow_nodes: Names of nodes that are narrowed.
+        op_block_list: Another name for `keep_ops`.
+        node_block_list: Another name for `keep_nodes`.
+        policy: A function of a node that answers ``"narrow"``, ``"wide"`` or None.
         functions: ``specialise`` narrows the bodies of model-local functions per call type,
             ``inline`` inlines them first, ``keep`` leaves them. Calls take and give float32.
-        io_types: ``keep``: types of graph inputs and outputs are unchanged.
+        matmul_output: ``narrow``, or ``wide`` to compute matmul-like ops in float32 on operands
+            that were rounded to the format.
+        inline_cast: Whether constants are stored in the format that their Cast gives.
+        clamp_masks: Whether mask constants below the format's range become its lowest number.
+        fp32r_bits: Explicit significand bits of ``fp32r``.
+        io_types: ``keep``: types of graph inputs and outputs are unchanged; ``narrow``; or a format
+            by name, as a dict or as ``NAME=FORMAT,...``.
+        keep_io_types: The same in other tools' words: True, False or the names that are kept.
         inputs: Samples for the proof: an ``.npz``, a folder of them, an ONNX ``test_data_set_*``
-            folder, or dicts of arrays. By default one sample is made up.
+            folder, Polygraphy's JSON, or dicts of arrays. By default one sample is made up.
         input_shapes: Shapes of inputs with free dimensions, for the made-up sample.
         tolerance: Largest error that passes, relative to the largest magnitude of an output; by
-            default 1e-2 for float16 and 6e-2 for bfloat16.
+            default 1e-2 for float16, 6e-2 for bfloat16, 2e-3 for float32r, 2.5e-1 for float8.
         verify: Whether to prove the result.
-        repair: Whether to measure the source on `inputs` and keep wide what leaves the format, and
-            then the nodes with the largest errors of their own until the result verifies. What is
-            kept so is pinned: later runs keep to it.
+        repair: Whether to keep wide what leaves the format when the source runs on `inputs`, and
+            then, where the result does not verify, the nodes that disturb it most until it does.
+            What is kept so is pinned: later runs keep to it. Without, nothing but the model itself
+            decides, and a result that does not verify is refused.
         forget_pins: Whether to drop the pins of earlier runs first.
         opset: ``auto`` raises the model's opset as far as the format needs; ``keep`` refuses
             instead; a number raises it to that one.
@@ -114,27 +127,36 @@ def optimize(  # noqa: PLR0913 - one keyword per option, as on the command line
             the first diverging node.
     """
     chosen = get_target(target)
-    policy = make_policy(
+    request = make_policy(
         fp32_cast=fp32_cast,
         scope=scope,
         dtype=dtype,
         preferred=chosen.preferred,
         keep_ops=keep_ops,
         keep_nodes=keep_nodes,
+        narrow_ops=narrow_ops,
+        narrow_nodes=narrow_nodes,
+        op_block_list=op_block_list,
+        node_block_list=node_block_list,
+        policy=policy,
         functions=functions,
+        matmul_output=matmul_output,
+        inline_cast=inline_cast,
+        clamp_masks=clamp_masks,
+        fp32r_bits=fp32r_bits,
+        io_types=io_types,
+        keep_io_types=keep_io_types,
     )
-    if io_types != "keep":
-        raise InputError(f"io_types {io_types!r}: only 'keep' is known; leave it out")
     clock = Clock(progress)
     with clock.step("read the model"):
         source = _read(model)
-    run = Conversion(source, policy, chosen, clock)
+    run = Conversion(source, request, chosen, clock)
     if not verify:
         run.raise_opset(opset, None, None)
         run.prepare(forget=forget_pins)
         return run.narrow("not verified")
     samples = _samples(source.model, inputs, input_shapes)
-    limit = _tolerance(tolerance, policy.format or FLOAT32)
+    limit = _tolerance(tolerance, request.format or FLOAT32)
     with Worker() as worker:
         run.raise_opset(opset, samples, worker)
         run.learn_types(samples, worker)
@@ -144,7 +166,7 @@ def optimize(  # noqa: PLR0913 - one keyword per option, as on the command line
         result = run.narrow(samples.origin, once=not repair)
         result = run.prove(result, samples, limit, worker, diagnose=not repair)
         if repair and not result.verified:
-            result = run.repair(samples, limit, worker) or result
+            result = run.repair(samples, limit, worker) or run.prove(result, samples, limit, worker)
     if not result.verified:
         assert result.report.proof is not None
         raise VerificationError(failure_text(result.report.proof))

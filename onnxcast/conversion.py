@@ -3,7 +3,7 @@
 import dataclasses
 import logging
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import onnx_ir as ir
@@ -16,24 +16,37 @@ from onnxcast.graph.opsets import onnx_opset, raise_opset, wanted_opset
 from onnxcast.graph.types import ElementTypes
 from onnxcast.passes import InlineFunctionsPass, TidyPass
 from onnxcast.pipeline import narrowing_passes, preparing_passes
-from onnxcast.planning import Plan, PlannedPass, forget_pins, make_plan, pin
+from onnxcast.planning import PinLevel, Plan, PlannedPass, forget_pins, make_plan, pin, pinned
 from onnxcast.policy import Functions, Policy
 from onnxcast.report import Report, measure, versions
 from onnxcast.result import Clock, Result, Samples
-from onnxcast.search import fewest, out_of_range, pinned_only
+from onnxcast.search import fewest, out_of_range, pinned_only, saturating, with_producers
 from onnxcast.targets import Target
 from onnxcast.verification.comparison import Tolerance
 from onnxcast.verification.local_error import rank_by_local_error
 from onnxcast.verification.observation import observed_types
 from onnxcast.verification.proof import first_difference, prove
-from onnxcast.verification.ranges import measure_ranges
+from onnxcast.verification.prover import Prover
+from onnxcast.verification.ranges import Range, measure_ranges
+from onnxcast.verification.rounding import FIRST_OPSET
 from onnxcast.verification.session import RuntimeFailure, Worker
 
 __all__ = ["Conversion"]
 
 logger = logging.getLogger(__name__)
 
+_TRIALS = 20
+
 _PROVENANCE = ("onnxcast.version", "onnxcast.token", "onnxcast.target")
+
+
+_Interface = list[tuple[str | None, ir.TypeProtocol | None, str]]
+
+
+def _interface(model: ir.Model) -> _Interface:
+    """Names, order, types and shapes of graph inputs and outputs."""
+    values = (*model.graph.inputs, *model.graph.outputs)
+    return [(value.name, value.type, str(value.shape)) for value in values]
 
 
 class Conversion:
@@ -49,12 +62,13 @@ class Conversion:
         self._before = measure(source.model)
         self._findings: list[Diagnostic] = []
         self._modified = False
+        self._ranges: Mapping[str, Range] = {}
 
     def raise_opset(self, opset: str | int, samples: Samples | None, worker: Worker | None) -> None:
         """Raise the opset as far as asked for or needed, and check that nothing else changed."""
-        format_ = self._policy.format
-        dtype = None if format_ is None else format_.dtype
-        version = wanted_opset(opset, self._opset, dtype, self._policy.token)
+        policy = self._policy
+        least = FIRST_OPSET if policy.is_float32r and worker is not None else 0
+        version = wanted_opset(opset, self._opset, policy.dtypes, policy.token, least)
         if version is None or version == self._opset:
             return
         with self._clock.step(f"raise the opset to {version}"):
@@ -101,11 +115,22 @@ class Conversion:
 
     def pin_ranges(self, samples: Samples, worker: Worker) -> None:
         """Pin nodes whose values leave the format when the source runs on `samples`."""
+        if self._policy.format is None:
+            return
         with self._clock.step("measure ranges"), tempfile.TemporaryDirectory() as folder:
             plan = make_plan(self._model, self._policy, self._target)
-            found = measure_ranges(self._model, samples.feeds, worker, Path(folder))
-        for node, figure in out_of_range(plan, found).items():
-            pin(node, figure)
+            if next(plan.narrow(), None) is None:
+                return
+            format_ = self._target.realised(self._policy.format)
+            try:
+                self._ranges = measure_ranges(
+                    self._model, format_, samples.feeds, worker, Path(folder)
+                )
+            except RuntimeFailure as failure:
+                logger.info("ranges not measured: %s", failure.message)
+        for node, figure in out_of_range(plan, self._ranges).items():
+            if not self._is_forced(node) and not pinned(node):
+                pin(node, figure)
 
     def narrow(self, origin: str, *, once: bool = True) -> Result:
         """Carry out the plan and check the result's structure.
@@ -121,8 +146,10 @@ class Conversion:
         plan = self._run(narrowing_passes(self._policy, self._target))
         modified = self._sign() or self._modified
         with self._clock.step("check the result"):
-            assert _interface(self._model) == interface, "graph inputs and outputs must not change"
+            assert self._keeps(interface), "graph inputs and outputs must not change"
             self._check()
+        if plan is not None:
+            self._findings.extend(self._saturations(plan))
         report = Report(
             source="" if self._source.path is None else str(self._source.path),
             token=self._policy.token,
@@ -169,21 +196,57 @@ class Conversion:
         Returns:
             The verified result with the fewest pins found; None if there is none.
         """
-        with self._clock.step("rank nodes by error"), tempfile.TemporaryDirectory() as folder:
-            plan = make_plan(self._model, self._policy, self._target)
-            ranking = rank_by_local_error(self._model, plan, samples.feeds, worker, Path(folder))
-        verified: dict[int, Result] = {}
+        with tempfile.TemporaryDirectory(prefix="onnxcast-") as folder:
+            with self._clock.step("rank nodes by error"):
+                ranking = self._ranking(samples, worker, Path(folder))
+            prover = Prover(self._original(), worker, samples.feeds, tolerance, Path(folder))
+            prover.run_reference()
+            tried: dict[tuple[int, PinLevel], bool] = {}
+            best: list[Result] = []  # the last one accepted, which has the fewest pins
 
-        def attempt(count: int) -> bool:
-            with pinned_only(ranking[:count]):
-                result = self.narrow(samples.origin, once=False)
-            proved = self.prove(result, samples, tolerance, worker, diagnose=False)
-            if proved.verified:
-                verified[count] = proved
-            return count in verified
+            def attempt(count: int, level: PinLevel) -> bool:
+                if (count, level) not in tried:
+                    self._clock.progress(f"repair: try {count} of {len(ranking)} nodes")
+                    with pinned_only(ranking[:count], level):
+                        result = self.narrow(samples.origin, once=False)
+                    tried[count, level] = prover.matches(result.model)
+                    if tried[count, level]:
+                        best[:] = [result]
+                return tried[count, level]
 
-        number = fewest(len(ranking), attempt)
-        return None if number is None else verified[number]
+            with self._clock.step("repair"):
+                level = PinLevel.WEIGHTS
+                if not attempt(len(ranking), level):
+                    level = PinLevel.WIDE
+                fewest(len(ranking), lambda count: attempt(count, level), trials=_TRIALS - 1)
+        return self.prove(best[0], samples, tolerance, worker) if best else None
+
+    def _ranking(
+        self, samples: Samples, worker: Worker, folder: Path
+    ) -> list[tuple[ir.Node, float]]:
+        """The nodes to pin, in order; those that the user wants narrow are not among them."""
+        plan = make_plan(self._model, self._policy, self._target)
+        ranking = rank_by_local_error(self._model, plan, samples.feeds, worker, folder)
+        return [
+            (node, error)
+            for node, error in with_producers(ranking, plan)
+            if not self._is_forced(node)
+        ]
+
+    def _is_forced(self, node: ir.Node) -> bool:
+        choice = self._policy.selection.choice(node)
+        return choice is not None and choice.wish == "narrow"
+
+    def _saturations(self, plan: Plan) -> list[Diagnostic]:
+        """A finding per value that the format's range cuts off on the samples."""
+        return [
+            Diagnostic(
+                code=Code.VALUE_SATURATES,
+                message=f"{name}: {count} elements beyond the range of the format on the samples",
+                value=name,
+            )
+            for name, count in saturating(plan, self._ranges).items()
+        ]
 
     def _run(self, passes: Iterable[ir.passes.InPlacePass]) -> Plan | None:
         """Run `passes` on the model; return the plan that one of them made."""
@@ -195,6 +258,15 @@ class Conversion:
             if isinstance(pass_, PlannedPass):
                 plan = pass_.plan
         return plan
+
+    def _keeps(self, before: _Interface) -> bool:
+        """Whether graph inputs and outputs are what they were, but for types asked for."""
+        after = _interface(self._model)
+        if not self._policy.io_types.changes:
+            return after == before
+        return [(name, shape) for name, _, shape in after] == [
+            (name, shape) for name, _, shape in before
+        ]
 
     def _check(self) -> None:
         """Hold the result to the checker's full check if the source passes it, else to the basic.
@@ -251,9 +323,3 @@ class Conversion:
             return False
         known.update(signature)
         return True
-
-
-def _interface(model: ir.Model) -> list[tuple[str | None, str, str]]:
-    """Names, order, types and shapes of graph inputs and outputs."""
-    values = (*model.graph.inputs, *model.graph.outputs)
-    return [(value.name, str(value.type), str(value.shape)) for value in values]

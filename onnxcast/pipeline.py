@@ -4,8 +4,11 @@ import onnx_ir as ir
 
 from onnxcast.passes import (
     AutocastPass,
+    ClampMasksPass,
     FoldCastsPass,
     InlineFunctionsPass,
+    InputsPass,
+    IoTypesPass,
     MatmulOperandsPass,
     NormalisePass,
     ShrinkInitializersPass,
@@ -25,7 +28,7 @@ def build_pipeline(policy: Policy, target: Target) -> tuple[ir.passes.InPlacePas
 
 
 def preparing_passes(policy: Policy) -> tuple[ir.passes.InPlacePass, ...]:
-    """The first half: what makes a model plain without changing a value.
+    """The first half: what makes a model plain without changing a value (but masks, on request).
 
     After it the plan sees what the source's own Casts amount to, and nothing that nobody reads.
     """
@@ -41,6 +44,7 @@ def preparing_passes(policy: Policy) -> tuple[ir.passes.InPlacePass, ...]:
         NormalisePass(),
         FoldCastsPass(),
         TidyPass(),
+        *((ClampMasksPass(policy.format),) if policy.clamp_masks and policy.format else ()),
     )
 
 
@@ -49,11 +53,13 @@ def narrowing_passes(policy: Policy, target: Target) -> tuple[ir.passes.InPlaceP
     narrowing: dict[Scope, type[PlannedPass]] = {
         Scope.ALL: AutocastPass,
         Scope.MATMULT: MatmulOperandsPass,
+        Scope.INPUTS: InputsPass,
     }
     chosen = narrowing.get(policy.scope)
     return (
         *(() if chosen is None else (chosen(policy=policy, target=target),)),
+        *((IoTypesPass(policy.io_types),) if policy.io_types.changes else ()),
         FoldCastsPass(),
-        ShrinkInitializersPass(),
+        *((ShrinkInitializersPass(),) if policy.inline_cast else ()),
         TidyPass(),
     )

@@ -95,6 +95,8 @@ class Report:
             "target": self.target,
             "opset": {"before": self.opset[0], "after": self.opset[1]},
             "groups": [] if self.plan is None else self.plan.rows(),
+            "pins": [] if self.plan is None else self.plan.pins(),
+            **self._crossings(),
             "findings": [_finding(finding) for finding in self.findings],
             "before": dataclasses.asdict(self.before),
             "after": dataclasses.asdict(self.after),
@@ -102,6 +104,13 @@ class Report:
             "verification": None if self.proof is None else proof_dict(self.proof),
             "seconds": {step: round(seconds, 3) for step, seconds in self.seconds.items()},
         }
+
+    def _crossings(self) -> dict[str, list[str]]:
+        """The seed's bookkeeping, in the mode that has it."""
+        if self.plan is None or not self.token.endswith("fp32r"):
+            return {}
+        ins, outs = self.plan.crossings()
+        return {"call_ins": ins, "call_outs": outs}
 
     def to_json(self) -> str:
         """The report as indented JSON."""

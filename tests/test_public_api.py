@@ -112,7 +112,7 @@ BAD_OPTIONS: list[tuple[dict[str, object], str]] = [
     ({"tolerance": Tolerance(0.1, -0.1)}, "tolerance Tolerance(max=0.1, rms=-0.1): a number"),
     ({"fp32_cast": 5}, "unknown token 5: known are none, all,"),
     ({"fp32_cast": []}, "unknown token []: known are none, all,"),
-    ({"scope": 0}, "unknown scope 0: known are all, matmult, none"),
+    ({"scope": 0}, "unknown scope 0: known are all, matmult, inputs, none"),
     ({"dtype": 5}, "unknown dtype 5: known are bf16,"),
     ({"target": 5}, "unknown target 5: known are generic"),
     ({"target": []}, "unknown target []: known are generic"),

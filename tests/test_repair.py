@@ -45,7 +45,7 @@ def formats(result: onnxcast.Result) -> dict[str, tuple[str, str]]:
 
 
 def test_what_leaves_the_format_is_pinned_with_the_figure() -> None:
-    result = optimized(parsed(OVERFLOWS), LOUD, repair=True)
+    result = optimized(parsed(OVERFLOWS), LOUD)
     assert formats(result) == {
         "product": ("float16", "MATMUL_OPERANDS"),
         "square": ("float32", "PINNED"),
@@ -63,11 +63,11 @@ def test_what_leaves_the_format_is_pinned_with_the_figure() -> None:
 
 def test_without_repair_it_is_refused() -> None:
     with pytest.raises(onnxcast.VerificationError, match="first diverging node: square"):
-        optimized(parsed(OVERFLOWS), LOUD)
+        optimized(parsed(OVERFLOWS), LOUD, repair=False)
 
 
 def test_the_worst_nodes_are_pinned_until_it_verifies() -> None:
-    result = optimized(parsed(CANCELS), QUIET, repair=True)
+    result = optimized(parsed(CANCELS), QUIET)
     found = formats(result)
     assert {found["up"], found["down"]} == {("float32", "PINNED")}
     assert result.report.proof is not None
@@ -76,15 +76,15 @@ def test_the_worst_nodes_are_pinned_until_it_verifies() -> None:
 
 def test_what_verifies_is_left_alone() -> None:
     loud = {"x": LOUD["x"] / np.float32(100)}
-    result = optimized(parsed(OVERFLOWS), loud, repair=True)
+    result = optimized(parsed(OVERFLOWS), loud)
     assert {format_ for format_, _ in formats(result).values()} == {"float16"}
-    assert result.to_proto() == optimized(parsed(OVERFLOWS), loud).to_proto()
+    assert result.to_proto() == optimized(parsed(OVERFLOWS), loud, repair=False).to_proto()
 
 
 @pytest.mark.parametrize(("text", "feeds"), [(OVERFLOWS, LOUD), (CANCELS, QUIET)])
 def test_later_runs_keep_to_the_pins(text: str, feeds: Feeds, tmp_path: pathlib.Path) -> None:
     once, twice = tmp_path / "once.onnx", tmp_path / "twice.onnx"
-    optimized(parsed(text), feeds, repair=True).save(once)
+    optimized(parsed(text), feeds).save(once)
     for repair in (True, False):
         optimized(once, feeds, repair=repair).save(twice)
         assert twice.read_bytes() == once.read_bytes()
@@ -92,7 +92,7 @@ def test_later_runs_keep_to_the_pins(text: str, feeds: Feeds, tmp_path: pathlib.
 
 def test_pins_are_forgotten_on_request(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "pinned.onnx"
-    optimized(parsed(OVERFLOWS), LOUD, repair=True).save(path)
+    optimized(parsed(OVERFLOWS), LOUD).save(path)
     quiet = {"x": LOUD["x"] / np.float32(100)}
     kept = optimized(path, quiet)
     assert formats(kept)["square"] == ("float32", "PINNED")

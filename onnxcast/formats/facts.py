@@ -26,6 +26,7 @@ __all__ = [
     "FLOAT4E2M1",
     "FLOAT6E2M3",
     "FLOAT6E3M2",
+    "FLOAT8E4",
     "FLOAT8E4M3FN",
     "FLOAT8E4M3FNUZ",
     "FLOAT8E5M2",
@@ -33,6 +34,7 @@ __all__ = [
     "FLOAT8E8M0",
     "FLOAT16",
     "FLOAT32",
+    "FLOAT32R_BITS",
     "FLOAT64",
     "FORMATS",
     "INT2",
@@ -157,6 +159,8 @@ COMPLEX128 = _ieee("complex128", Kind.COMPLEX, 128, 53)
 
 # Bits of storage, bits of significand, exponent of the smallest normal, largest value.
 FLOAT8E4M3FN = _finite("float8e4m3fn", 8, 4, -6, 448.0, has_nan=True, has_negative_zero=True)
+FLOAT8E4 = dataclasses.replace(FLOAT8E4M3FN, name="float8e4", min=-240.0, max=240.0)
+"""Neuron's legacy type: float8e4m3fn's values up to 240, in its bits; ONNX has no name for it."""
 FLOAT8E4M3FNUZ = _finite("float8e4m3fnuz", 8, 4, -7, 240.0, has_nan=True)
 FLOAT8E5M2FNUZ = _finite("float8e5m2fnuz", 8, 3, -15, 57344.0, has_nan=True)
 FLOAT6E2M3 = _finite("float6e2m3", 6, 4, 0, 7.5, has_negative_zero=True)
@@ -198,7 +202,11 @@ FORMATS: tuple[Format, ...] = tuple(
 _BY_DTYPE = {known.dtype: known for known in FORMATS}
 
 
-def float32r(explicit_bits: int = 11) -> Format:
+FLOAT32R_BITS = 11
+"""Explicit significand bits of the usual float32r."""
+
+
+def float32r(explicit_bits: int = FLOAT32R_BITS) -> Format:
     """The float32 of a matrix unit that keeps only the top bits of the significand.
 
     It is stored in 4 bytes and has float32's exponents, infinities, NaN and subnormals.
@@ -213,8 +221,9 @@ def float32r(explicit_bits: int = 11) -> Format:
         raise ValueError(f"float32r keeps 1 to 23 explicit significand bits, not {explicit_bits}")
     significand = explicit_bits + 1
     top = (2 - 2.0**-explicit_bits) * 2.0**127
+    name = "float32r" if explicit_bits == FLOAT32R_BITS else f"float32r{explicit_bits}"
     return dataclasses.replace(
-        FLOAT32, name="float32r", dtype=None, significand=significand, min=-top, max=top
+        FLOAT32, name=name, dtype=None, significand=significand, min=-top, max=top
     )
 
 
@@ -230,13 +239,14 @@ def of(dtype: ir.DataType) -> Format:
 
 
 def by_name(name: str) -> Format:
-    """The format of that name; "float32r" is the one with 11 explicit bits.
+    """The format of that name; "float32r" has 11 explicit bits, "float32r10" has 10.
 
     Raises:
         InputError: No format has this name; the text lists those that exist, the nearest first.
     """
-    known = {each.name: each for each in (*FORMATS, float32r())}
+    known = {each.name: each for each in (*FORMATS, FLOAT8E4, *map(float32r, range(23, 0, -1)))}
     if name not in known:
+        known = {each.name: each for each in (*FORMATS, FLOAT8E4, float32r())}
         likeness = {each: difflib.SequenceMatcher(None, name, each).ratio() for each in known}
         nearest = sorted(known, key=lambda each: -likeness[each])
         raise InputError(f"unknown number format {name!r}; use one of {', '.join(nearest)}")

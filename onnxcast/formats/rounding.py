@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from onnxcast.formats.facts import FLOAT8E8M0, FLOAT16, FLOAT32, FLOAT64, Format, Kind
+from onnxcast.formats.facts import FLOAT8E4, FLOAT8E8M0, FLOAT16, FLOAT32, FLOAT64, Format, Kind
 from onnxcast.formats.order import contains
 
 __all__ = ["round_to", "to_storage"]
@@ -59,8 +59,9 @@ def to_storage(
     if contains(target, source):
         return values.astype(storage, copy=False)
     flat = _limited(values.reshape(-1), target, saturate)  # numpy makes rank 0 a scalar
-    if source is FLOAT64 and target not in (FLOAT32, FLOAT16):
-        flat = _rounded(flat, target)  # ml_dtypes would round twice, by way of float32
+    if target == FLOAT8E4 or (source is FLOAT64 and target not in (FLOAT32, FLOAT16)):
+        # ml_dtypes would round float64 twice, by way of float32, and knows no limit of 240.
+        flat = _rounded(flat, target)
     elif target.dtype is None:
         flat = _cut(flat, target)
     return flat.astype(storage, copy=False).reshape(values.shape)

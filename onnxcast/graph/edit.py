@@ -5,13 +5,26 @@ Every edit keeps value_info true where the model has it and adds none where it h
 
 from collections.abc import Mapping
 
+import numpy as np
 import onnx_ir as ir
 
 from onnxcast import formats
 from onnxcast.graph.types import element_type
 from onnxcast.graph.walk import model_graphs
 
-__all__ = ["Casts", "Names", "cast_target", "constant_of", "move_outputs", "retype", "set_constant"]
+__all__ = [
+    "Casts",
+    "Names",
+    "cast_target",
+    "constant_of",
+    "is_plain_cast",
+    "move_outputs",
+    "new_constant",
+    "retype",
+    "set_constant",
+]
+
+_SATURATING = frozenset({ir.DataType.FLOAT8E4M3FN, ir.DataType.FLOAT8E5M2})
 
 
 class Names:
@@ -45,6 +58,19 @@ def cast_target(node: ir.Node) -> ir.DataType | None:
         return None
     to = node.attributes.get("to")
     return None if to is None or to.is_ref() else element_type(to)
+
+
+def is_plain_cast(node: ir.Node, dtype: ir.DataType) -> bool:
+    """Whether `node` is a Cast to `dtype` with nothing but defaults, spelt out or not."""
+    if cast_target(node) != dtype:
+        return False
+    others = [each for name, each in node.attributes.items() if name != "to"]
+    return not others or (
+        len(others) == 1
+        and others[0].name == "saturate"
+        and not others[0].is_ref()
+        and others[0].as_int() == 1
+    )
 
 
 def constant_of(value: ir.Value | None) -> ir.TensorProtocol | None:
@@ -98,6 +124,26 @@ def move_outputs(moves: Mapping[ir.Value, ir.Value], names: Names) -> None:
         graph.outputs.extend(outputs)
 
 
+def new_constant(
+    model: ir.Model, value: ir.Value, tensor: ir.TensorProtocol, names: Names
+) -> ir.Value:
+    """A constant beside `value`, a constant too, that holds `tensor` and bears its name."""
+    graph, producer = value.graph, value.producer()
+    assert graph is not None
+    if producer is None and model.ir_version >= 4:
+        constant = ir.Value(name=tensor.name, shape=value.shape, const_value=tensor)
+        constant.type = ir.TensorType(tensor.dtype)
+        graph.register_initializer(constant)
+        return constant
+    node = ir.node("Constant", [], {"value": tensor}, name=names.fresh(f"{tensor.name}_constant"))
+    node.outputs[0].name = tensor.name
+    if producer is None:
+        graph.insert_before(graph[0], node)
+    else:
+        graph.insert_after(producer, node)
+    return node.outputs[0]
+
+
 class Casts:
     """Casts of values, one per value and element type, next to where the value is defined.
 
@@ -120,11 +166,31 @@ class Casts:
             self._known[key] = node.outputs[0]
         return self._known[key]
 
+    def clip(self, value: ir.Value, lowest: float, highest: float) -> ir.Value:
+        """`value` limited to a range, in a Clip right behind its producer."""
+        graph = value.graph
+        assert graph is not None
+        name = self.names.fresh(f"{value.name}_clipped")
+        limits = []
+        for kind, limit in (("min", lowest), ("max", highest)):
+            tensor = ir.tensor(np.array(limit, np.float32), name=self.names.fresh(f"{name}_{kind}"))
+            constant = ir.node("Constant", [], {"value": tensor}, name=f"{tensor.name}_constant")
+            constant.outputs[0].name = tensor.name
+            limits.append(constant)
+        operands = [value, *(constant.outputs[0] for constant in limits)]
+        node = ir.node("Clip", operands, name=self.names.fresh(f"{name}_clip"))
+        node.outputs[0].name, node.outputs[0].shape = name, value.shape
+        if value.type is not None:
+            node.outputs[0].type = value.type
+        self._place(node, value)
+        graph.insert_before(node, limits)
+        return node.outputs[0]
+
     def _existing(self, value: ir.Value, dtype: ir.DataType) -> ir.Node | None:
         graph = value.graph
         for node in value.consumers():
-            plain = cast_target(node) == dtype and set(node.attributes) == {"to"}
-            if plain and node.graph is graph and not node.outputs[0].is_graph_output():
+            near = node.graph is graph and not node.outputs[0].is_graph_output()
+            if near and is_plain_cast(node, dtype):
                 assert graph is not None
                 graph.remove(node)
                 return node
@@ -132,7 +198,10 @@ class Casts:
 
     def _new(self, value: ir.Value, dtype: ir.DataType) -> ir.Node:
         name = self.names.fresh(f"{value.name}_{formats.of(dtype).name}")
-        node = ir.node("Cast", [value], {"to": dtype}, name=self.names.fresh(f"{name}_cast"))
+        attributes: dict[str, int] = {"to": dtype}
+        if dtype in _SATURATING:
+            attributes["saturate"] = 1  # the default, said so that readers need not know
+        node = ir.node("Cast", [value], attributes, name=self.names.fresh(f"{name}_cast"))
         output = node.outputs[0]
         output.name = name
         output.shape = value.shape

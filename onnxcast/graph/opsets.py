@@ -1,6 +1,6 @@
 """Raise a model's opset as far as a number format needs, and no further."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 import onnx
 import onnx_ir as ir
@@ -15,6 +15,9 @@ __all__ = ["import_onnx", "onnx_opset", "opset_for_cast", "raise_opset", "wanted
 
 # Where a model has no ONNX op yet, a Cast may as well know every 16-bit type.
 _FIRST_WITH_BFLOAT16 = 13
+
+# onnx.proto: the IR versions that brought these types.
+_FIRST_IR_VERSION = {ir.DataType.FLOAT8E4M3FN: 9, ir.DataType.FLOAT8E5M2: 9}
 
 _CONVERTER_FAULTS = (
     RuntimeError,
@@ -44,23 +47,31 @@ def opset_for_cast(dtype: ir.DataType, current: int) -> int:
 
 
 def wanted_opset(
-    asked: str | int, current: int | None, dtype: ir.DataType | None, token: str
+    asked: str | int,
+    current: int | None,
+    dtypes: Collection[ir.DataType],
+    token: str,
+    least: int = 0,
 ) -> int | None:
     """The opset that a model shall have.
 
     Args:
         asked: ``auto``, ``keep`` or a number.
         current: The model's; None if it imports none.
-        dtype: The element type that Casts must take; None if there are no Casts to add.
+        dtypes: The element types that Casts must take; none if there are no Casts to add.
         token: What was asked for, for messages.
+        least: An opset that is needed for something else.
 
     Raises:
-        InputError: `asked` is none of these, or less than `dtype` needs.
-        RefusedError: `asked` is ``keep``, but `dtype` needs a later one.
+        InputError: `asked` is none of these, or less than is needed.
+        RefusedError: `asked` is ``keep``, but a later one is needed.
     """
     needed = current
-    if dtype is not None:
-        needed = opset_for_cast(dtype, current or _FIRST_WITH_BFLOAT16)
+    if dtypes:
+        start = current or _FIRST_WITH_BFLOAT16
+        needed = max(opset_for_cast(dtype, start) for dtype in dtypes)
+    if current is not None and needed is not None:
+        needed = max(needed, least)
     if asked == "auto":
         return needed
     if asked == "keep":
@@ -80,7 +91,11 @@ def wanted_opset(
 
 
 def import_onnx(model: ir.Model, dtype: ir.DataType) -> None:
-    """Let `model`, which may hold ops of other domains only, import an opset with Casts."""
+    """Let `model`, which may hold ops of other domains only, import an opset with Casts to `dtype`.
+
+    And be of an IR version that knows the type.
+    """
+    model.ir_version = max(model.ir_version, _FIRST_IR_VERSION.get(dtype, 0))
     if onnx_opset(model) is None:
         model.opset_imports[""] = opset_for_cast(dtype, _FIRST_WITH_BFLOAT16)
 

@@ -1,8 +1,11 @@
 """The passes, one a module; each is an `onnx_ir.passes.InPlacePass` with a truthful `modified`."""
 
 from onnxcast.passes.autocast import AutocastPass
+from onnxcast.passes.clamp_masks import ClampMasksPass
 from onnxcast.passes.fold_casts import FoldCastsPass
 from onnxcast.passes.inline_functions import InlineFunctionsPass
+from onnxcast.passes.inputs import InputsPass
+from onnxcast.passes.io_types import IoTypesPass
 from onnxcast.passes.matmul_operands import MatmulOperandsPass
 from onnxcast.passes.normalise import NormalisePass
 from onnxcast.passes.shrink_initializers import ShrinkInitializersPass
@@ -11,8 +14,11 @@ from onnxcast.passes.tidy import TidyPass
 
 __all__ = [
     "AutocastPass",
+    "ClampMasksPass",
     "FoldCastsPass",
     "InlineFunctionsPass",
+    "InputsPass",
+    "IoTypesPass",
     "MatmulOperandsPass",
     "NormalisePass",
     "ShrinkInitializersPass",

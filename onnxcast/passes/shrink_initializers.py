@@ -25,7 +25,7 @@ import onnx_ir as ir
 from onnxcast import formats
 from onnxcast.diagnostics import Code, Diagnostic
 from onnxcast.files import NarrowedTensor, weight_range
-from onnxcast.graph.edit import cast_target, constant_of, set_constant
+from onnxcast.graph.edit import cast_target, constant_of, is_plain_cast, set_constant
 from onnxcast.graph.schemas import Schemas
 from onnxcast.graph.walk import model_graphs
 
@@ -107,7 +107,7 @@ def _constants(model: ir.Model) -> Iterator[ir.Value]:
 def _narrows(node: ir.Node) -> bool:
     """Whether `node` casts a float32 constant, fed or not, to a float format of fewer bits."""
     target, value = cast_target(node), node.inputs[0] if node.inputs else None
-    if target is None or value is None or set(node.attributes) != {"to"}:
+    if target is None or value is None or not is_plain_cast(node, target):
         return False
     tensor = value.const_value if value.is_initializer() else constant_of(value)
     if tensor is None or tensor.dtype != ir.DataType.FLOAT:

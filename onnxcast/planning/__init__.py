@@ -1,22 +1,31 @@
 """Type groups, decisions with reasons, and the placement of Casts."""
 
 from onnxcast.planning.groups import Group
-from onnxcast.planning.pins import forget_pins, pin, pinned, unpin
+from onnxcast.planning.marks import forget_marks, is_marked, marked_format, marked_operands
+from onnxcast.planning.pins import PinLevel, forget_pins, pin, pin_level, pinned, unpin
 from onnxcast.planning.placement import carry_out
-from onnxcast.planning.plan import Decision, Plan, make_plan
+from onnxcast.planning.plan import Decision, Form, Plan
 from onnxcast.planning.planned_pass import PlannedPass
+from onnxcast.planning.planner import make_plan
 from onnxcast.planning.reasons import Reason
 
 __all__ = [
     "Decision",
+    "Form",
     "Group",
+    "PinLevel",
     "Plan",
     "PlannedPass",
     "Reason",
     "carry_out",
+    "forget_marks",
     "forget_pins",
+    "is_marked",
     "make_plan",
+    "marked_format",
+    "marked_operands",
     "pin",
+    "pin_level",
     "pinned",
     "unpin",
 ]

@@ -5,7 +5,7 @@ that the rounding they would do happens earlier). A wide reader never sees data 
 carrier's sake.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import onnx_ir as ir
@@ -20,20 +20,24 @@ __all__ = ["narrow_carriers"]
 
 
 def narrow_carriers(
-    carriers: Sequence[Group], computing: Sequence[Group], narrow: Format
+    carriers: Sequence[Group],
+    results: Iterable[ir.Value],
+    reads: Iterable[tuple[ir.Node, int]],
+    narrow: Format,
 ) -> tuple[set[Group], set[Group]]:
     """Split off the carriers that move narrow values.
 
     Args:
         carriers: Groups of carriers and of shape readers that may be narrow, in topological order.
-        computing: Groups that will be narrow.
-        narrow: Their format.
+        results: What computing groups give in the narrow format.
+        reads: Operands that computing groups read in the narrow format.
+        narrow: The format.
 
     Returns:
         Carriers behind narrow producers (and shape readers of narrow values), and carriers in
         front of narrow readers only.
     """
-    values = {value for group in computing for value in group.result_values()}
+    values, reads = set(results), set(reads)
     behind: set[Group] = set()
     for group in carriers:
         operands = list(group.operand_values())
@@ -42,7 +46,7 @@ def narrow_carriers(
         ):
             behind.add(group)
             values.update(group.result_values())
-    reads = {(group.node, index) for group in (*computing, *behind) for index in group.operands}
+    reads.update((group.node, index) for group in behind for index in group.operands)
     ahead: set[Group] = set()
     for group in reversed(carriers):
         if group.results and group not in behind and _all_read_narrow(group, reads):

@@ -57,13 +57,18 @@ class _Magnitudes:
         """Whether rounding a number of this magnitude gives infinity."""
         return magnitude > self._narrow.max and not np.isfinite(self.rounded(magnitude))
 
+    def infinite(self, value: ir.Value) -> bool:
+        """Whether a float32 constant holds infinities or NaN."""
+        measured = self._range(value)
+        return measured is not None and measured.has_nonfinite
+
     def normal(self, magnitude: float) -> bool:
         """Whether the narrow format holds numbers of this magnitude with its full precision."""
         return 2.0**self._narrow.emin <= magnitude <= self._narrow.max
 
     def rounded(self, magnitude: float) -> float:
         """`magnitude` in the narrow format."""
-        return float(formats.round_to(np.array([magnitude]), self._narrow)[0])
+        return float(formats.round_to(np.array([magnitude]), self._narrow, saturate=False)[0])
 
 
 def constant_pins(groups: Iterable[Group], types: ElementTypes, narrow: Format) -> Pins:
@@ -84,6 +89,10 @@ def constant_pins(groups: Iterable[Group], types: ElementTypes, narrow: Format) 
         vanishing = next((value for value in floats if _vanishes(value, sizes)), None)
         if vanishing is not None:
             pins[node] = (Reason.VANISHING, f"{vanishing.name} = {sizes.constant(vanishing):.3g}")
+        if not narrow.has_inf:
+            infinite = next((value for value in floats if sizes.infinite(value)), None)
+            if infinite is not None:
+                pins[node] = (Reason.OUT_OF_RANGE, f"{infinite.name} holds what is not finite")
         largest = _follow(node, floats, sizes)
         if largest is not None:
             pins[node] = (Reason.OUT_OF_RANGE, f"{largest.name} up to {_size(largest, sizes):.3g}")

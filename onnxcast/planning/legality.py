@@ -1,6 +1,7 @@
 """Whether an op may run in a format, as its schema, its type inference and its body say."""
 
 import functools
+from typing import NamedTuple
 
 import onnx
 import onnx_ir as ir
@@ -12,10 +13,22 @@ from onnxcast.graph.types import ElementTypes, inferred_results
 from onnxcast.planning.groups import Group
 from onnxcast.planning.reasons import Reason
 
-__all__ = ["ALLOWED_FROM", "Legality"]
+__all__ = ["Legality", "Why"]
 
-ALLOWED_FROM = ", allowed from opset "
-"""Stands between the op and the later opset in the detail of a refusal by the schema."""
+
+class Why(NamedTuple):
+    """One cause for one group.
+
+    Attributes:
+        reason: The cause.
+        detail: Names or figures that belong to it, or "".
+        opset: The first later opset at which it would not hold; None if there is none.
+    """
+
+    reason: Reason
+    detail: str = ""
+    opset: int | None = None
+
 
 _Types = list[ir.TypeProtocol | None]
 
@@ -27,7 +40,7 @@ class Legality:
         self._types = types
         self._bodies = FunctionBodies()
 
-    def why_not(self, group: Group, format_: Format) -> tuple[Reason, str] | None:
+    def why_not(self, group: Group, format_: Format) -> Why | None:
         """What refuses `format_` for `group`, a group of kind SCHEMA; None if nothing does."""
         assert format_.dtype is not None
         node, type_ = group.node, ir.TensorType(format_.dtype)
@@ -38,23 +51,31 @@ class Legality:
         op = f"{node.op_type}-{signature.since_version}"
         if not all(signature.allows(variable, type_) for variable in group.variables):
             later = _allowing_opset(node.domain, node.op_type, version, group.variable, type_.dtype)
-            return Reason.SCHEMA, op if later is None else f"{op}{ALLOWED_FROM}{later}"
+            detail = op if later is None else f"{op}, allowed from opset {later}"
+            return Why(Reason.SCHEMA, detail, later)
         before: _Types = [None if v is None else self._types.of(v) for v in node.inputs]
         after: _Types = list(before)
         for index in group.operands:
             after[index] = type_
-        if not self._castable(node, type_):
-            return Reason.SCHEMA, "no such Cast at the opset of this function"
+        uncastable = self.why_no_cast(node, format_)
+        if uncastable is not None:
+            return uncastable
         if not self._infers(group, signature, after, type_):
-            return Reason.SCHEMA, f"{op} ties {group.variable} to another type"
+            return Why(Reason.SCHEMA, f"{op} ties {group.variable} to another type")
         if self._bodies.accept(node, signature, version, before) and not self._bodies.accept(
             node, signature, version, after
         ):
-            return Reason.FUNCTION_BODY, op
+            return Why(Reason.FUNCTION_BODY, op)
         return None
 
+    def why_no_cast(self, node: ir.Node, format_: Format) -> Why | None:
+        """What refuses a Cast to `format_` beside `node`; functions have opsets of their own."""
+        assert format_.dtype is not None
+        if self._castable(node, ir.TensorType(format_.dtype)):
+            return None
+        return Why(Reason.SCHEMA, "no such Cast at the opset of this function")
+
     def _castable(self, node: ir.Node, type_: ir.TypeProtocol) -> bool:
-        """Whether a Cast beside `node` may give the type; functions have opsets of their own."""
         imports = self._types.schemas.opsets(node.graph)
         versions = [imports[name] for name in ONNX_DOMAINS if name in imports]
         if not versions:

@@ -1,23 +1,45 @@
 """Pins: decisions made from data, written on their node so that later runs keep to them."""
 
+import enum
+
 import onnx_ir as ir
 
 from onnxcast.graph.walk import model_graphs
 
-__all__ = ["forget_pins", "pin", "pinned", "unpin"]
+__all__ = ["PinLevel", "forget_pins", "pin", "pin_level", "pinned", "unpin"]
 
 PIN = "onnxcast.pin"
 """Key in a node's metadata_props; every reader accepts the field, whatever the IR version."""
 
+_WEIGHTS_TOO = "; weights too"
 
-def pin(node: ir.Node, figure: str) -> None:
+
+class PinLevel(enum.Enum):
+    """How much of a node a pin keeps float32."""
+
+    NONE = "nothing"
+    WEIGHTS = "all but the constants that a matmul-like op multiplies"
+    WIDE = "everything"
+
+
+def pin(node: ir.Node, figure: str, level: PinLevel = PinLevel.WEIGHTS) -> None:
     """Keep `node` float32 from now on, because of a measured figure."""
-    node.metadata_props[PIN] = figure
+    assert level is not PinLevel.NONE
+    suffix = _WEIGHTS_TOO if level is PinLevel.WIDE else ""
+    node.metadata_props[PIN] = figure.removesuffix(_WEIGHTS_TOO) + suffix
 
 
 def pinned(node: ir.Node) -> str:
     """The figure that keeps `node` float32; "" if none does."""
     return node.metadata_props.get(PIN, "")
+
+
+def pin_level(node: ir.Node) -> PinLevel:
+    """How much of `node` its pin keeps float32."""
+    figure = pinned(node)
+    if not figure:
+        return PinLevel.NONE
+    return PinLevel.WIDE if figure.endswith(_WEIGHTS_TOO) else PinLevel.WEIGHTS
 
 
 def unpin(node: ir.Node) -> None:

@@ -1,45 +1,58 @@
 """Placement: put Casts so that a plan holds, one per value, format and scope.
 
 A value that becomes narrow is cast up for its wide readers; a wide value is cast down for its
-narrow readers, right after its producer. One-element constants are rewritten in the narrow type
-instead (as a new constant if others read them). Graph outputs keep their names and types.
+narrow readers, right after its producer, and up again where a reader computes in float32 on rounded
+operands. One-element constants are rewritten instead (as a new constant if others read them). Graph
+outputs keep their names and types.
 """
 
+import numpy as np
 import onnx_ir as ir
 
 from onnxcast import formats
 from onnxcast.diagnostics import Code, Diagnostic
 from onnxcast.formats import Format
-from onnxcast.graph.edit import Casts, constant_of, move_outputs, retype
+from onnxcast.graph.edit import Casts, constant_of, move_outputs, new_constant, retype
 from onnxcast.graph.opsets import import_onnx
-from onnxcast.planning.plan import Plan
+from onnxcast.graph.types import ElementTypes
+from onnxcast.planning.marks import carry_out_marks
+from onnxcast.planning.plan import Form, Plan
+from onnxcast.planning.storage import Rounded
 
 __all__ = ["carry_out"]
 
 _FLOAT = ir.DataType.FLOAT
 
 
-def carry_out(model: ir.Model, plan: Plan) -> list[Diagnostic]:
-    """Change `model` so that `plan` holds; return a finding per Cast added."""
-    placer = _Placer(model)
-    for group, format_ in plan.narrow():
-        import_onnx(model, _dtype(format_))
-        for value in group.result_values():
-            placer.narrow(value, format_)
-    for group, format_ in plan.narrow():
-        for index in group.operands:
-            placer.read_narrow(group.node, index, format_)
+def carry_out(model: ir.Model, plan: Plan) -> tuple[list[Diagnostic], bool]:
+    """Change `model` so that `plan` holds.
+
+    Returns:
+        A finding per Cast added, and whether anything changed.
+    """
+    placer = _Placer(model, plan.types)
+    cast = [(group, each) for group, each in plan.narrow() if each.form is not Form.MARKED]
+    for group, decision in cast:
+        import_onnx(model, _dtype(decision.format))
+        for value in group.result_values() if decision.gives else ():
+            placer.narrow(value, decision.format)
+    for group, decision in cast:
+        for index in decision.reads:
+            if decision.form is Form.NATIVE:
+                placer.read_narrow(group.node, index, decision.format)
+            else:
+                placer.read_rounded(group.node, index, decision.format)
     placer.read_wide()
-    return [
-        Diagnostic(
-            code=Code.CAST_ADDED,
-            message=f"{node.inputs[0].name} cast to {node.outputs[0].name}",
-            node=node.name or "",
-            value=node.outputs[0].name or "",
-        )
-        for node in placer.casts.added
-        if node.inputs[0] is not None
-    ]
+    changed = carry_out_marks(model, plan) or placer.changed
+    return [_finding(node) for node in placer.casts.added], changed
+
+
+def _finding(node: ir.Node) -> Diagnostic:
+    source, result = node.inputs[0], node.outputs[0]
+    assert source is not None
+    message = f"{source.name} cast to {result.name}"
+    name = node.name or ""
+    return Diagnostic(code=Code.CAST_ADDED, message=message, node=name, value=result.name or "")
 
 
 def _dtype(format_: Format) -> ir.DataType:
@@ -48,9 +61,11 @@ def _dtype(format_: Format) -> ir.DataType:
 
 
 class _Placer:
-    def __init__(self, model: ir.Model) -> None:
+    def __init__(self, model: ir.Model, types: ElementTypes) -> None:
         self.casts = Casts(model)
+        self.changed = False
         self._model = model
+        self._rounded = Rounded(self.casts, types)
         self._narrow: dict[ir.Value, ir.DataType] = {}
         self._satisfied: set[tuple[ir.Node, int]] = set()
         self._constants: dict[tuple[ir.Value, ir.DataType], ir.Value] = {}
@@ -58,6 +73,7 @@ class _Placer:
     def narrow(self, value: ir.Value, format_: Format) -> None:
         """Note that `value`, a result, is produced in `format_` now."""
         self._narrow[value] = _dtype(format_)
+        self.changed = True
 
     def read_narrow(self, node: ir.Node, index: int, format_: Format) -> None:
         """Let operand `index` of `node` be read in `format_`."""
@@ -66,8 +82,22 @@ class _Placer:
         self._satisfied.add((node, index))
         if self._narrow.get(value, _FLOAT) == dtype:
             return
-        constant = self._constant(value, dtype)
-        node.replace_input_with(index, constant or self.casts.of(value, dtype))
+        constant = self._constant(value, format_, dtype)
+        node.replace_input_with(index, constant or self._rounded.low(value, format_))
+        self.changed = True
+
+    def read_rounded(self, node: ir.Node, index: int, format_: Format) -> None:
+        """Let operand `index` of `node`, which computes in float32, hold values of `format_`."""
+        value = node.inputs[index]
+        assert value is not None
+        # What is narrow already is cast up like for any other wide reader.
+        if value in self._narrow or self._rounded.is_rounded(value, format_):
+            return
+        constant = self._constant(value, format_, _FLOAT)
+        if constant is value:
+            return
+        node.replace_input_with(index, constant or self._rounded.up(value, format_))
+        self.changed = True
 
     def read_wide(self) -> None:
         """Cast narrow values up for every reader that stays wide, and for graph outputs."""
@@ -87,33 +117,23 @@ class _Placer:
                 moves[value] = wide
         move_outputs(moves, self.casts.names)
 
-    def _constant(self, value: ir.Value, dtype: ir.DataType) -> ir.Value | None:
-        """A one-element constant in the narrow type; None if `value` is anything else."""
+    def _constant(self, value: ir.Value, format_: Format, dtype: ir.DataType) -> ir.Value | None:
+        """A one-element constant rounded to `format_`, stored as `dtype`; `value` if it is that.
+
+        None if `value` is anything else.
+        """
         tensor = constant_of(value)
         if tensor is None or tensor.size != 1 or tensor.dtype != _FLOAT:
             return None
         key = (value, dtype)
         if key not in self._constants:
-            array = formats.to_storage(tensor.numpy(), formats.of(dtype))
-            narrow = self.casts.names.fresh(f"{value.name}_{formats.of(dtype).name}")
-            self._constants[key] = self._new_constant(
-                value, ir.tensor(array, dtype=dtype, name=narrow)
-            )
+            array = tensor.numpy()
+            rounded = formats.round_to(array, format_)
+            if dtype == _FLOAT and np.array_equal(rounded, array, equal_nan=True):
+                return value
+            if dtype != _FLOAT:
+                rounded = formats.to_storage(array, formats.of(dtype))
+            name = self.casts.names.fresh(f"{value.name}_{format_.name}")
+            narrow = ir.tensor(rounded, dtype=dtype, name=name)
+            self._constants[key] = new_constant(self._model, value, narrow, self.casts.names)
         return self._constants[key]
-
-    def _new_constant(self, value: ir.Value, tensor: ir.TensorProtocol) -> ir.Value:
-        graph, producer = value.graph, value.producer()
-        assert graph is not None
-        if producer is None and self._model.ir_version >= 4:
-            constant = ir.Value(name=tensor.name, shape=value.shape, const_value=tensor)
-            constant.type = ir.TensorType(tensor.dtype)
-            graph.register_initializer(constant)
-            return constant
-        name = self.casts.names.fresh(f"{tensor.name}_constant")
-        node = ir.node("Constant", [], {"value": tensor}, name=name)
-        node.outputs[0].name = tensor.name
-        if producer is None:
-            graph.insert_before(graph[0], node)
-        else:
-            graph.insert_after(producer, node)
-        return node.outputs[0]

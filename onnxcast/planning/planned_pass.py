@@ -7,7 +7,8 @@ import onnx_ir as ir
 
 from onnxcast.diagnostics import Diagnostic
 from onnxcast.planning.placement import carry_out
-from onnxcast.planning.plan import Plan, make_plan
+from onnxcast.planning.plan import Plan
+from onnxcast.planning.planner import make_plan
 from onnxcast.policy import Policy, Scope
 from onnxcast.targets import GENERIC, Target
 
@@ -40,5 +41,5 @@ class PlannedPass(ir.passes.InPlacePass):
     def call(self, model: ir.Model) -> ir.passes.PassResult:
         """Plan and place."""
         self.plan = make_plan(model, self.policy, self.target)
-        self.findings = carry_out(model, self.plan)
-        return ir.passes.PassResult(model, next(self.plan.narrow(), None) is not None)
+        self.findings, modified = carry_out(model, self.plan)
+        return ir.passes.PassResult(model, modified)

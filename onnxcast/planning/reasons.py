@@ -10,12 +10,15 @@ class Reason(enum.Enum):
 
     REQUESTED = "narrowed as asked"
     MATMUL_OPERANDS = "narrowed to the operand type that the target's matmul takes"
+    STORAGE = "operands rounded to the format, computed in float32"
+    INPUT = "reads a graph input, rounded as asked"
     CARRIES_NARROW = "moves values that are narrow already"
     FEEDS_NARROW = "moves values that only narrow ops read"
 
     SCOPE = "outside the scope asked for"
     KEEP_OP = "op kept wide by request"
     KEEP_NODE = "node kept wide by request"
+    KEEP_POLICY = "kept wide by the policy function"
     PINNED = "kept wide by a figure that an earlier run or this one measured"
     SCHEMA = "the op's schema does not allow the format at this opset"
     FUNCTION_BODY = "the op's function body does not take the format at this opset"
@@ -25,6 +28,7 @@ class Reason(enum.Enum):
     CONTROL_FLOW = "control flow keeps float32 at its boundary"
     NOT_A_TENSOR = "no Cast reaches a sequence, an optional or a sparse tensor"
     USER_CAST = "a Cast that the model came with is meaning"
+    LIMIT = "limits values to the range of the format, before a Cast to it"
     TYPED_BY_ATTRIBUTE = "the type is fixed by an attribute or its default"
     PARAMETER = "only operands have this type, so narrowing them saves nothing"
     QUANTISED = "belongs to a quantised operator"

@@ -1,17 +1,33 @@
 """What the user asked for (`request`) and what ops mean for precision (`meanings`)."""
 
-from onnxcast.policy.meanings import MEANINGS, Meaning, Row, has_meaning
-from onnxcast.policy.request import DTYPES, TOKENS, Functions, Policy, Scope, make_policy
+from onnxcast.policy.io_types import IoTypes
+from onnxcast.policy.meanings import MEANINGS, Meaning, Row, has_meaning, multiplied
+from onnxcast.policy.request import (
+    DTYPES,
+    TOKENS,
+    Functions,
+    MatmulOutput,
+    Policy,
+    Scope,
+    make_policy,
+)
+from onnxcast.policy.selection import Choice, Chooser, Selection
 
 __all__ = [
     "DTYPES",
     "MEANINGS",
     "TOKENS",
+    "Choice",
+    "Chooser",
     "Functions",
+    "IoTypes",
+    "MatmulOutput",
     "Meaning",
     "Policy",
     "Row",
     "Scope",
+    "Selection",
     "has_meaning",
     "make_policy",
+    "multiplied",
 ]

@@ -15,7 +15,7 @@ import onnx_ir as ir
 from onnxcast.graph.edit import constant_of
 from onnxcast.graph.walk import op_name
 
-__all__ = ["MEANINGS", "Meaning", "Row", "has_meaning"]
+__all__ = ["MEANINGS", "Meaning", "Row", "has_meaning", "multiplied"]
 
 
 class Meaning(enum.Enum):
@@ -32,17 +32,22 @@ class Meaning(enum.Enum):
     BOUNDED = "gives results of moderate size, however large its operand"
     LIMITING = "limits an operand by another, so a limit out of range is harmless data"
     PERIODIC = "wraps its operand, so the error of a large operand is magnified"
+    DIVIDING = "divides by its second operand, so a divisor that vanishes gives infinity"
     COUNTING = "counts in floating point"
     QUANTISING = "turns numbers into integers and back by a float32 scale"
 
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """One op has one meaning, always or when a condition on the node holds."""
+    """One op has one meaning, always or when a condition on the node holds.
+
+    `multiplied` says how many first operands a matmul-like op multiplies; others are added.
+    """
 
     op: str
     meaning: Meaning
     when: Callable[[ir.Node], bool] | None = None
+    multiplied: int = 2
 
 
 def _attribute_is(name: str, value: str) -> Callable[[ir.Node], bool]:
@@ -95,7 +100,8 @@ MEANINGS: tuple[Row, ...] = (
     Row("ScatterElements", Meaning.CARRIER, _attribute_is("reduction", "none")),
     Row("ScatterND", Meaning.CARRIER, _attribute_is("reduction", "none")),
     *_rows(Meaning.METADATA, "Shape", "Size"),
-    *_rows(Meaning.MATMUL, "MatMul", "Gemm", "Conv", "ConvTranspose", "Attention"),
+    *_rows(Meaning.MATMUL, "MatMul", "Gemm", "Conv", "ConvTranspose"),
+    Row("Attention", Meaning.MATMUL, multiplied=3),
     *_rows(Meaning.MATMUL, "com.microsoft.FusedMatMul", "com.microsoft.TransposeMatMul"),
     *_rows(Meaning.MATMUL, "com.microsoft.FusedConv"),
     Row("Einsum", Meaning.MATMUL, _two_operands),
@@ -128,6 +134,7 @@ MEANINGS: tuple[Row, ...] = (
     *_rows(Meaning.BOUNDED, "GroupNormalization", "RMSNormalization", "LpNormalization"),
     *_rows(Meaning.LIMITING, "Clip", "Min", "Max"),
     *_rows(Meaning.PERIODIC, "Sin", "Cos"),
+    *_rows(Meaning.DIVIDING, "Div"),
     *_rows(Meaning.COUNTING, "Range"),
 )
 
@@ -146,3 +153,10 @@ def has_meaning(node: ir.Node, meaning: Meaning) -> bool:
         if row.meaning is meaning and (row.when is None or row.when(node)):
             return True
     return False
+
+
+def multiplied(node: ir.Node) -> int:
+    """How many first operands a matmul-like `node` multiplies; 0 for any other."""
+    rows = _by_op().get(op_name(node), ())
+    known = (row.multiplied for row in rows if row.meaning is Meaning.MATMUL)
+    return next(known, 0) if has_meaning(node, Meaning.MATMUL) else 0

@@ -1,4 +1,4 @@
-"""What the user asked for: scope, number format, and what to keep wide.
+"""What the user asked for: scope, number format, and what to keep wide or to narrow regardless.
 
 A *token* is the string form (``all-fp16``, ``matmult``), as in Neuron's ``--fp32-cast``; scope and
 dtype are the friendly spelling of the same.
@@ -7,12 +7,22 @@ dtype are the friendly spelling of the same.
 import dataclasses
 import difflib
 import enum
-import fnmatch
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TypedDict, TypeVar
 
+import onnx_ir as ir
+
 from onnxcast.errors import InputError
-from onnxcast.formats import BFLOAT16, FLOAT16, Format
+from onnxcast.formats import (
+    BFLOAT16,
+    FLOAT8E4M3FN,
+    FLOAT16,
+    FLOAT32R_BITS,
+    Format,
+    float32r,
+)
+from onnxcast.policy.io_types import IoTypes, parse_io_types
+from onnxcast.policy.selection import Chooser, Selection
 
 _T = TypeVar("_T")
 
@@ -24,6 +34,7 @@ class Scope(enum.Enum):
 
     ALL = "all"
     MATMULT = "matmult"
+    INPUTS = "inputs"
     NONE = "none"
 
 
@@ -35,11 +46,22 @@ class Functions(enum.Enum):
     INLINE = "inline"
 
 
+class MatmulOutput(enum.Enum):
+    """The type that a matmul-like op gives."""
+
+    NARROW = "narrow"
+    WIDE = "wide"
+
+
 DTYPES: dict[str, Format] = {
     "bf16": BFLOAT16,
     "bfloat16": BFLOAT16,
     "fp16": FLOAT16,
     "float16": FLOAT16,
+    "fp32r": float32r(),
+    "float32r": float32r(),
+    "fp8e4": FLOAT8E4M3FN,
+    "float8e4m3fn": FLOAT8E4M3FN,
 }
 
 TOKENS: dict[str, tuple[Scope, Format | None]] = {
@@ -48,10 +70,21 @@ TOKENS: dict[str, tuple[Scope, Format | None]] = {
     "all-bf16": (Scope.ALL, BFLOAT16),
     "all-fp16": (Scope.ALL, FLOAT16),
     "experimental-all-fp16": (Scope.ALL, FLOAT16),
+    "all-fp32r": (Scope.ALL, float32r()),
+    "all-fp8e4": (Scope.ALL, FLOAT8E4M3FN),
     "matmult": (Scope.MATMULT, BFLOAT16),
     "matmult-bf16": (Scope.MATMULT, BFLOAT16),
     "matmult-fp16": (Scope.MATMULT, FLOAT16),
+    "matmult-fp32r": (Scope.MATMULT, float32r()),
+    "matmult-fp8e4": (Scope.MATMULT, FLOAT8E4M3FN),
+    "inputs": (Scope.INPUTS, BFLOAT16),
+    "inputs-bf16": (Scope.INPUTS, BFLOAT16),
+    "inputs-fp16": (Scope.INPUTS, FLOAT16),
+    "inputs-fp32r": (Scope.INPUTS, float32r()),
+    "inputs-fp8e4": (Scope.INPUTS, FLOAT8E4M3FN),
 }
+
+_ALIASES = ("all", "matmult", "inputs", "experimental-all-fp16")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -61,17 +94,24 @@ class Policy:
     Attributes:
         scope: Which type groups may be narrowed.
         format: The narrow format; None for scope ``none`` only.
-        keep_ops: Op types that stay wide (shell patterns).
-        keep_nodes: Node names that stay wide (shell patterns).
+        selection: What the user keeps wide, or narrows whatever the op means.
         functions: Whether bodies of model-local functions are kept, narrowed per call type, or
             inlined first. Calls take and give float32 in any case.
+        matmul_output: Whether matmul-like ops run in the format, or in float32 on operands that
+            were rounded to it.
+        inline_cast: Whether a constant is stored in the format that its Cast gives.
+        clamp_masks: Whether mask constants below the format's range become its lowest number.
+        io_types: The element types that graph inputs and outputs shall have.
     """
 
     scope: Scope
     format: Format | None
-    keep_ops: frozenset[str] = frozenset()
-    keep_nodes: frozenset[str] = frozenset()
+    selection: Selection = dataclasses.field(default_factory=Selection)
     functions: Functions = Functions.SPECIALISE
+    matmul_output: MatmulOutput = MatmulOutput.NARROW
+    inline_cast: bool = True
+    clamp_masks: bool = False
+    io_types: IoTypes = dataclasses.field(default_factory=IoTypes)
 
     def __post_init__(self) -> None:
         if (self.format is None) != (self.scope is Scope.NONE):
@@ -79,33 +119,43 @@ class Policy:
                 f"scope {self.scope.value} with format {self.format}: "
                 "a format is wanted exactly when something is narrowed"
             )
+        if not self.inline_cast and self.io_types.changes:
+            raise InputError(
+                "--io-types together with --disable-inline-cast: the one declares graph inputs "
+                "narrow, the other keeps the Cast behind them; drop one"
+            )
 
     @property
     def token(self) -> str:
         """The canonical token of scope and format."""
+        assert self.format is None or self.format.dtype is not None or self.is_float32r
         return next(
             name
             for name, (scope, format_) in TOKENS.items()
-            if scope is self.scope and format_ == self.format and name not in ("all", "matmult")
+            if scope is self.scope
+            and (format_ == self.format or (self.is_float32r and name.endswith("fp32r")))
+            and name not in _ALIASES
         )
 
-    def keeps_op(self, op: str) -> bool:
-        """Whether an op type stays wide by request."""
-        return _matches(op, self.keep_ops)
+    @property
+    def dtypes(self) -> set[ir.DataType]:
+        """The element types that Casts of the result may have to take."""
+        wanted = (self.format, self.io_types.rest, *self.io_types.named.values())
+        return {each.dtype for each in wanted if each is not None and each.dtype is not None}
 
-    def keeps_node(self, name: str | None) -> bool:
-        """Whether a node stays wide by request."""
-        return bool(name) and _matches(name or "", self.keep_nodes)
+    @property
+    def is_float32r(self) -> bool:
+        """Whether values are marked as float32r, of any width, instead of cast."""
+        return self.format is not None and self.format.dtype is None
 
 
-class _Kept(TypedDict):
-    keep_ops: frozenset[str]
-    keep_nodes: frozenset[str]
+class _Options(TypedDict):
+    selection: Selection
     functions: Functions
-
-
-def _matches(name: str, patterns: Iterable[str]) -> bool:
-    return any(name == pattern or fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
+    matmul_output: MatmulOutput
+    inline_cast: bool
+    clamp_masks: bool
+    io_types: IoTypes
 
 
 def make_policy(  # noqa: PLR0913 - one keyword per option, as on the command line
@@ -116,46 +166,106 @@ def make_policy(  # noqa: PLR0913 - one keyword per option, as on the command li
     preferred: Format | None = None,
     keep_ops: Iterable[str] = (),
     keep_nodes: Iterable[str] = (),
+    narrow_ops: Iterable[str] = (),
+    narrow_nodes: Iterable[str] = (),
+    op_block_list: Iterable[str] | None = None,
+    node_block_list: Iterable[str] | None = None,
+    policy: Chooser | None = None,
     functions: str = "specialise",
+    matmul_output: str = "narrow",
+    inline_cast: bool = True,
+    clamp_masks: bool = False,
+    fp32r_bits: int = FLOAT32R_BITS,
+    io_types: str | Mapping[str, str] = "keep",
+    keep_io_types: bool | Iterable[str] | None = None,
 ) -> Policy:
     """Resolve a token, or a scope and a dtype, to a policy.
 
     Without any of them the scope is ``all``. A scope without a dtype takes `preferred`, the
-    target's format, else float16; only the bare token ``all`` means bfloat16.
+    target's format, else float16; only the bare tokens ``all``, ``matmult`` and ``inputs`` mean
+    bfloat16. The arguments are those of `onnxcast.optimize`.
 
     Raises:
-        InputError: An unknown token, scope, dtype or mode of functions (the known ones are
-            listed), a token together with a scope or dtype, or patterns that are no list.
+        InputError: An unknown token, scope, dtype, format or mode (the known ones are listed), a
+            token together with a scope or dtype, or patterns that are no list.
     """
     if fp32_cast is not None and (scope is not None or dtype is not None):
         raise InputError(
             f"token {fp32_cast!r} together with a scope or dtype: give the token or the other two"
         )
-    keep: _Kept = {
-        "keep_ops": _patterns("keep_ops", keep_ops),
-        "keep_nodes": _patterns("keep_nodes", keep_nodes),
-        "functions": _known("functions", functions, {member.value: member for member in Functions}),
+    chosen, format_ = _narrow(fp32_cast, scope, dtype, preferred)
+    if format_ is not None and format_.dtype is None:
+        format_ = _float32r(fp32r_bits)
+    elif fp32r_bits != FLOAT32R_BITS:
+        raise InputError(f"fp32r bits {fp32r_bits} without fp32r: give a token such as all-fp32r")
+    options: _Options = {
+        "selection": Selection.of(
+            keep_ops=_either("keep_ops", keep_ops, "op_block_list", op_block_list),
+            keep_nodes=_either("keep_nodes", keep_nodes, "node_block_list", node_block_list),
+            narrow_ops=narrow_ops,
+            narrow_nodes=narrow_nodes,
+            choose=policy,
+        ),
+        "functions": _known("functions", functions, _members(Functions)),
+        "matmul_output": _known("matmul output", matmul_output, _members(MatmulOutput)),
+        "inline_cast": inline_cast,
+        "clamp_masks": clamp_masks,
+        "io_types": parse_io_types(_io_types(io_types, keep_io_types), format_, DTYPES),
     }
-    if fp32_cast is not None:
-        chosen, format_ = _known("token", fp32_cast, TOKENS)
-        return Policy(scope=chosen, format=format_, **keep)
-    scopes = {member.value: member for member in Scope}
-    chosen = _known("scope", "all" if scope is None else scope, scopes)
+    return Policy(scope=chosen, format=format_, **options)
+
+
+def _either(
+    ours: str, given: Iterable[str], theirs: str, same: Iterable[str] | None
+) -> Iterable[str]:
+    """The value of an option that other tools call by another name."""
+    if same is None:
+        return given
+    if given:
+        raise InputError(f"{ours} together with {theirs}: they are the same, give one")
+    return same
+
+
+def _io_types(
+    given: str | Mapping[str, str], kept: bool | Iterable[str] | None
+) -> str | Mapping[str, str]:
+    """What `keep_io_types` of other tools comes to: all, none, or some names."""
+    if kept is None:
+        return given
+    if given != "keep":
+        raise InputError("io_types together with keep_io_types: they say the same, give one")
+    if isinstance(kept, bool):
+        return "keep" if kept else "narrow"
+    if isinstance(kept, str) or not isinstance(kept, Iterable):
+        raise InputError(f"keep_io_types {kept!r}: True, False or a list of names is wanted")
+    return ",".join(["narrow", *(f"{name}=fp32" for name in kept)])
+
+
+def _narrow(
+    token: str | None, scope: str | None, dtype: str | None, preferred: Format | None
+) -> tuple[Scope, Format | None]:
+    if token is not None:
+        return _known("token", token, TOKENS)
+    chosen = _known("scope", "all" if scope is None else scope, _members(Scope))
     if chosen is Scope.NONE:
         if dtype is not None:
             raise InputError(f"dtype {dtype!r} with scope none: nothing is narrowed; drop one")
-        return Policy(scope=chosen, format=None, **keep)
+        return chosen, None
     narrow = _known("dtype", dtype, DTYPES) if dtype is not None else preferred or FLOAT16
-    return Policy(scope=chosen, format=narrow, **keep)
+    return chosen, narrow
 
 
-def _patterns(kind: str, given: object) -> frozenset[str]:
-    # A string is a sequence of strings too: 'Conv' would keep the ops C, o, n and v.
-    if isinstance(given, Iterable) and not isinstance(given, str):
-        found = list(given)
-        if all(isinstance(each, str) for each in found):
-            return frozenset(found)
-    raise InputError(f"{kind} {given!r}: a list of patterns is wanted, such as ['Softmax']")
+def _float32r(bits: object) -> Format:
+    if not isinstance(bits, int) or not 1 <= bits <= 22:
+        raise InputError(f"fp32r bits {bits!r}: 1 to 22 explicit significand bits are wanted")
+    return float32r(bits)
+
+
+def _members(modes: "type[_Mode]") -> "dict[str, _Mode]":
+    return {member.value: member for member in modes}
+
+
+_Mode = TypeVar("_Mode", bound=enum.Enum)
 
 
 def _known(kind: str, name: object, table: dict[str, _T]) -> _T:

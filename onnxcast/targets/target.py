@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from onnxcast.formats import FLOAT32, Format, join
+from onnxcast.formats import FLOAT8E4M3FN, FLOAT32, Format, join
 
 __all__ = ["Target"]
 
@@ -14,10 +14,17 @@ class Target:
     Attributes:
         name: As the user names it.
         preferred: The narrow format used when the user names none.
+        float8e4: What its 8-bit float with 4 exponent bits holds: float8e4m3fn up to 448, or the
+            legacy float8e4 up to 240, whose values beyond the limit are clipped before the Cast.
     """
 
     name: str
     preferred: Format
+    float8e4: Format = FLOAT8E4M3FN
+
+    def realised(self, format_: Format) -> Format:
+        """The format that the target has for the one asked for."""
+        return self.float8e4 if format_ == FLOAT8E4M3FN else format_
 
     def matmul_operand_type(self, format_: Format, wanted: Format) -> Format:
         """Type that a matmul operand of `format_` must have when `wanted` is asked for.

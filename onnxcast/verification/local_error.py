@@ -15,11 +15,13 @@ from collections.abc import Mapping, Sequence
 
 import onnx_ir as ir
 
+from onnxcast.formats import Format
 from onnxcast.graph.opsets import onnx_opset
-from onnxcast.planning import Group, Plan
+from onnxcast.planning import Decision, Group, Plan
 from onnxcast.policy import Meaning, has_meaning
-from onnxcast.verification.ranges import largest
+from onnxcast.verification.ranges import run_numbers
 from onnxcast.verification.reductions import FIRST_OPSET, Reducer
+from onnxcast.verification.rounding import Roundings
 from onnxcast.verification.session import Worker
 from onnxcast.verification.values import Feeds
 
@@ -51,17 +53,17 @@ def rank_by_local_error(
         RuntimeFailure: The instrumented model does not run.
     """
     groups = [
-        (group, format_.dtype)
-        for group, format_ in plan.narrow()
+        (group, decision)
+        for group, decision in plan.narrow()
         if group.results and not has_meaning(group.node, Meaning.CARRIER)
     ]
     errors = dict.fromkeys((group.node for group, _ in groups), 0.0)
     if (onnx_opset(model) or 0) >= FIRST_OPSET:
         shadows = _Shadows(model, plan)
-        for group, dtype in groups:
-            if dtype is not None:
-                shadows.watch(group, dtype)
-        figures = largest(shadows.model, shadows.outputs, feeds, worker, folder)
+        for group, decision in groups:
+            shadows.watch(group, decision)
+        rows = run_numbers(shadows.model, shadows.outputs, feeds, worker, folder)
+        figures = {name: float(row.max()) for name, row in rows.items()}
         for group, _ in groups:
             errors[group.node] = max(errors[group.node], shadows.error(group, figures))
     return sorted(errors.items(), key=lambda entry: -entry[1])
@@ -75,16 +77,17 @@ class _Shadows:
         self.outputs: dict[str, str] = {}
         self._copies = dict(zip(model.graph, self.model.graph, strict=True))
         self._narrow = {
-            (group.node, index): format_.dtype
-            for group, format_ in plan.narrow()
-            for index in group.operands
+            (group.node, index): decision.format
+            for group, decision in plan.narrow()
+            for index in decision.reads
         }
-        self._rounded: dict[tuple[ir.Value, ir.DataType], ir.Value] = {}
+        self._rounded: dict[tuple[ir.Value, Format], ir.Value] = {}
         self._shadows: dict[ir.Node, ir.Node] = {}
         self._keys: dict[Group, list[tuple[str, str]]] = {}
         self._reducer = Reducer(self.model)
+        self._roundings = Roundings(self.model, self._reducer.names)
 
-    def watch(self, group: Group, dtype: ir.DataType) -> None:
+    def watch(self, group: Group, decision: Decision) -> None:
         """Reduce the differences of `group`'s results, and the results themselves."""
         copy = self._copies.get(group.node)
         if copy is None:  # inside a subgraph
@@ -92,7 +95,9 @@ class _Shadows:
         shadow = self._shadow(group.node, copy)
         for index in group.results:
             result = copy.outputs[index]
-            low = self._round(shadow.outputs[index], dtype)
+            low = shadow.outputs[index]
+            if decision.gives:
+                low = self._round(low, decision.format)
             difference = self._reducer.add("Sub", low, result)
             error, scale = f"error of {result.name}", f"scale of {result.name}"
             self.outputs[error] = self._reducer.absmax(difference, within=result)
@@ -113,9 +118,9 @@ class _Shadows:
         if node not in self._shadows:
             operands = list(copy.inputs)
             for index, value in enumerate(operands):
-                dtype = self._narrow.get((node, index))
-                if value is not None and dtype is not None:
-                    operands[index] = self._round(value, dtype)
+                format_ = self._narrow.get((node, index))
+                if value is not None and format_ is not None:
+                    operands[index] = self._round(value, format_)
             shadow = ir.Node(
                 copy.domain,
                 copy.op_type,
@@ -129,9 +134,10 @@ class _Shadows:
             self._shadows[node] = shadow
         return self._shadows[node]
 
-    def _round(self, value: ir.Value, dtype: ir.DataType) -> ir.Value:
-        key = (value, dtype)
+    def _round(self, value: ir.Value, format_: Format) -> ir.Value:
+        key = (value, format_)
         if key not in self._rounded:
-            low = self._reducer.add("Cast", value, to=dtype)
-            self._rounded[key] = self._reducer.add("Cast", low, to=ir.DataType.FLOAT)
+            nodes = self._roundings.nodes(value, format_)
+            self.model.graph.extend(nodes)
+            self._rounded[key] = nodes[-1].outputs[0]
         return self._rounded[key]

@@ -10,43 +10,21 @@ A run as is proves that the model loads. Only the twin proves numbers: onnxrunti
 float16 in float32 and lacks bfloat16.
 """
 
-import contextlib
 import dataclasses
-import logging
 import pathlib
-import re
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TypeAlias
+from collections.abc import Callable, Mapping, Sequence
 
-import numpy as np
 import onnx_ir as ir
 
-from onnxcast import formats
-from onnxcast.errors import RefusedError
 from onnxcast.files import Source, commit
-from onnxcast.verification.comparison import (
-    OutputError,
-    Tolerance,
-    bit_equal,
-    compare,
-    default_tolerance,
-    says_something,
-    worst,
-)
-from onnxcast.verification.divergence import first_diverging
-from onnxcast.verification.session import RuntimeFailure, Worker
-from onnxcast.verification.twin import Twin, build_twin, has_narrow_values, narrowest_format
-from onnxcast.verification.values import Feeds, Value
+from onnxcast.verification.comparison import OutputError, Tolerance, bit_equal, worst
+from onnxcast.verification.prover import Prover, refusal
+from onnxcast.verification.session import Worker
+from onnxcast.verification.twin import build_twin
+from onnxcast.verification.values import Feeds
 
 __all__ = ["Proof", "first_difference", "prove"]
-
-Outputs: TypeAlias = Sequence[Mapping[str, Value]]
-"""The outputs for each sample."""
-
-_logger = logging.getLogger(__name__)
-
-_OP_WITHOUT_KERNEL = re.compile(r"implementation for (\w+)")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -125,7 +103,7 @@ def prove(  # noqa: PLR0913 - what is compared, on what, and two ways to talk ab
         RefusedError: The source itself does not run.
     """
     with tempfile.TemporaryDirectory(prefix="onnxcast-") as folder:
-        prover = _Prover(source, worker, feeds, tolerance, pathlib.Path(folder))
+        prover = Prover(source, worker, feeds, tolerance, pathlib.Path(folder))
         progress("run the source")
         prover.run_reference()
         progress("run the result as is")
@@ -157,118 +135,6 @@ def prove(  # noqa: PLR0913 - what is compared, on what, and two ways to talk ab
     )
 
 
-class _Prover:
-    """One source, its outputs, and what is compared with them."""
-
-    def __init__(
-        self,
-        source: Source,
-        worker: Worker,
-        feeds: Sequence[Feeds],
-        tolerance: Tolerance,
-        folder: pathlib.Path,
-    ) -> None:
-        self._worker = worker
-        self._feeds = feeds
-        self._tolerance = tolerance
-        self._folder = folder
-        self._source = source
-        self._model = source.model
-        self._wanted: Outputs = []
-        self._wanted_as_is: Outputs = []
-        self._tolerance_as_is = tolerance
-        self.reference = "source"
-
-    def run_reference(self) -> None:
-        """Run the source, or its twin, and keep the outputs.
-
-        Raises:
-            RefusedError: It does not run, or gives nothing that could be compared.
-        """
-        if has_narrow_values(self._model):
-            self._run_narrow_reference()
-        else:
-            with _refusal():
-                self._wanted = self._run(self._model, self._source.path, "source.onnx")
-            self._wanted_as_is = self._wanted
-        if not any(map(says_something, self._wanted)) and self._model.graph.outputs:
-            raise RefusedError(
-                "the source gives nothing but NaN or empty outputs on these inputs, which proves "
-                "nothing: give others, or skip the proof with --no-verify"
-            )
-
-    def _run_narrow_reference(self) -> None:
-        """Run the source's twin, and the source as is: onnxruntime hides rounding in both models.
-
-        How much it hides depends on where Casts stand, so then no run as is can be exact.
-        """
-        self.reference = "source's twin"
-        self._model = build_twin(self._source.model).model
-        with _refusal():
-            self._wanted = self._run(self._model, None, "reference.onnx")
-        self._wanted_as_is = self._wanted
-        with contextlib.suppress(RuntimeFailure):  # then the twin is all there is to compare with
-            source = self._source
-            self._wanted_as_is = self._run(source.model, source.path, "source.onnx")
-        usual = default_tolerance(narrowest_format(self._source.model))
-        given = self._tolerance
-        self._tolerance_as_is = Tolerance(max(given.max, usual.max), max(given.rms, usual.rms))
-
-    def run_as_is(self, result: ir.Model) -> tuple[str, list[OutputError]]:
-        """Run the result itself; say whether that was possible."""
-        path = self._folder / "result.onnx"
-        commit(result, path)
-        try:
-            found = self._worker.run(path, _fed(self._feeds, result), level="disable_all")
-        except RuntimeFailure as failure:
-            return _told(failure), []
-        return "ran", _compared(self._wanted_as_is, found, self._tolerance_as_is)
-
-    def load_at_default_level(self) -> str:
-        """Load the result as an application would."""
-        try:
-            self._worker.load(self._folder / "result.onnx", "default")
-        except RuntimeFailure as failure:
-            return _told(failure)
-        return "loads"
-
-    def run_twin(self, twin: Twin) -> tuple[str, list[OutputError]]:
-        """Run the twin; say whether that was possible."""
-        try:
-            found = self._run(twin.model, None, "twin.onnx")
-        except RuntimeFailure as failure:
-            return _told(failure), []
-        return "ran", _compared(self._wanted, found, self._tolerance)
-
-    def locate(self, candidate: ir.Model, *, as_is: bool) -> str:
-        """Look for the first node at which `candidate` diverges from what it is compared with."""
-        reference = self._source.model if as_is else self._model
-        tolerance = self._tolerance_as_is if as_is else self._tolerance
-        feeds = (_fed(self._feeds, reference), _fed(self._feeds, candidate))
-        try:
-            return first_diverging(
-                reference, candidate, feeds, tolerance, self._worker, self._folder
-            )
-        except RuntimeFailure as failure:
-            _logger.info("the first diverging node is not known: %s", failure.message)
-            return ""
-
-    def _run(self, model: ir.Model, path: pathlib.Path | None, name: str) -> Outputs:
-        if path is None:
-            path = self._folder / name
-            commit(model, path)
-        return self._worker.run(path, _fed(self._feeds, model), level="disable_all")
-
-
-def _compared(wanted: Outputs, found: Outputs, tolerance: Tolerance) -> list[OutputError]:
-    """The worst error of each output over the samples."""
-    by_output: dict[str, list[OutputError]] = {}
-    for before, after in zip(wanted, found, strict=True):
-        for error in compare(before, after, tolerance):
-            by_output.setdefault(error.name, []).append(error)
-    return [worst(errors) for errors in by_output.values()]
-
-
 def first_difference(
     source: Source, other: ir.Model, feeds: Sequence[Feeds], worker: Worker
 ) -> str:
@@ -277,7 +143,7 @@ def first_difference(
     Raises:
         RefusedError: One of them does not run.
     """
-    with tempfile.TemporaryDirectory(prefix="onnxcast-") as folder, _refusal():
+    with tempfile.TemporaryDirectory(prefix="onnxcast-") as folder, refusal():
         path = source.path or pathlib.Path(folder, "source.onnx")
         if source.path is None:
             commit(source.model, path)
@@ -289,39 +155,3 @@ def first_difference(
             if name not in after or not bit_equal(value, after[name]):
                 return name
     return ""
-
-
-@contextlib.contextmanager
-def _refusal() -> Iterator[None]:
-    """Turn a failure to run the source into what the user can do about it."""
-    try:
-        yield
-    except RuntimeFailure as failure:
-        raise RefusedError(
-            f"onnxruntime does not run the source on these inputs ({failure.message[:300]}): "
-            "give inputs that it takes, or skip the proof with --no-verify"
-        ) from None
-
-
-def _told(failure: RuntimeFailure) -> str:
-    if failure.kind == "not_implemented":
-        op = _OP_WITHOUT_KERNEL.search(failure.message)
-        return f"not run (no kernel: {op.group(1) if op else failure.message[:200]})"
-    if failure.kind == "crash":
-        return f"crashed ({failure.message[:200]})"
-    return f"failed to {failure.kind} ({failure.message[:300]})"
-
-
-def _fed(feeds: Sequence[Feeds], model: ir.Model) -> list[Feeds]:
-    """The samples in the float types that `model` declares, which may be another's than theirs."""
-    declared = {value.name: value.dtype for value in model.graph.inputs}
-
-    def converted(name: str, value: Value) -> Value:
-        dtype = declared.get(name)
-        if dtype is None or not isinstance(value, np.ndarray):
-            return value
-        if formats.of(dtype).kind is not formats.Kind.FLOAT or value.dtype == dtype.numpy():
-            return value
-        return value.astype(dtype.numpy())
-
-    return [{name: converted(name, value) for name, value in sample.items()} for sample in feeds]

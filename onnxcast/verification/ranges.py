@@ -1,38 +1,70 @@
-"""How large the values inside a model get, from one run per sample.
+"""How large and how small the values inside a model get, from one run per sample.
 
-Every float32 value of the main graph is reduced to one number inside the graph, so that no more
+Every float32 value of the main graph is reduced to five numbers inside the graph, so that no more
 than the model's own tensors is ever in memory.
 """
 
+import dataclasses
 import pathlib
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+import numpy.typing as npt
 import onnx_ir as ir
 
 from onnxcast.files import commit
+from onnxcast.formats import Format
 from onnxcast.graph.opsets import onnx_opset
 from onnxcast.graph.types import ElementTypes
 from onnxcast.verification.reductions import FIRST_OPSET, Reducer
 from onnxcast.verification.session import Worker
 from onnxcast.verification.values import Feeds
 
-__all__ = ["largest", "measure_ranges"]
+__all__ = ["Range", "measure_ranges", "run_numbers"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Range:
+    """What the elements of one value were, over all samples.
+
+    Attributes:
+        low: The least finite element; inf if there is none.
+        high: The greatest; -inf if there is none.
+        smallest: The smallest magnitude above 0; inf if there is none.
+        non_finite: How many elements were infinite or NaN.
+        beyond: How many finite ones were larger than the format's largest number.
+    """
+
+    low: float
+    high: float
+    smallest: float
+    non_finite: int
+    beyond: int
+
+    @property
+    def absmax(self) -> float:
+        """The largest finite magnitude; 0 if there is none."""
+        return max(-self.low, self.high, 0.0)
 
 
 def measure_ranges(
-    model: ir.Model, feeds: Sequence[Feeds], worker: Worker, folder: pathlib.Path
-) -> Mapping[str, float]:
-    """Largest finite magnitude of each float32 value, over all samples.
+    model: ir.Model,
+    format_: Format,
+    feeds: Sequence[Feeds],
+    worker: Worker,
+    folder: pathlib.Path,
+) -> Mapping[str, Range]:
+    """Range of each float32 value.
 
     Args:
         model: A model that onnxruntime runs; it is not changed.
+        format_: What values that are larger than its largest number are counted for.
         feeds: The samples.
         worker: Runs it.
         folder: For the instrumented copy.
 
     Returns:
-        A figure per named float32 graph input and result of the main graph; nothing for a model
+        By name, for each float32 graph input and result of the main graph; nothing for a model
         before opset 9, which lacks the ops that the measurement needs.
 
     Raises:
@@ -45,18 +77,29 @@ def measure_ranges(
     values = [*graph.inputs, *(value for node in graph for value in node.outputs)]
     watched = [v for v in values if v.name and types.dtype(v) == ir.DataType.FLOAT]
     reducer = Reducer(copy)
-    measured = {value.name or "": reducer.absmax(value) for value in watched}
-    return largest(copy, measured, feeds, worker, folder)
+    measured = {value.name or "": reducer.spread(value, format_.max) for value in watched}
+    found = run_numbers(copy, measured, feeds, worker, folder)
+    return {name: _merged(rows) for name, rows in found.items()}
 
 
-def largest(
+def _merged(rows: npt.NDArray[np.float64]) -> Range:
+    return Range(
+        low=float(rows[:, 0].min()),
+        high=float(rows[:, 1].max()),
+        smallest=float(rows[:, 2].min()),
+        non_finite=int(rows[:, 3].sum()),
+        beyond=int(rows[:, 4].sum()),
+    )
+
+
+def run_numbers(
     model: ir.Model,
     outputs: Mapping[str, str],
     feeds: Sequence[Feeds],
     worker: Worker,
     folder: pathlib.Path,
-) -> dict[str, float]:
-    """Run a model whose outputs are numbers; return the largest of each over the samples.
+) -> dict[str, npt.NDArray[np.float64]]:
+    """Run a model whose outputs are few numbers each; return them, a row for each sample.
 
     A number that is not a number counts as infinite.
 
@@ -74,6 +117,6 @@ def largest(
     results = worker.run(path, feeds, level="disable_all")
     found = {}
     for name, output in outputs.items():
-        figures = np.array([np.asarray(result[output]).reshape(-1)[0] for result in results])
-        found[name] = float(np.where(np.isnan(figures), np.inf, figures).max())
+        rows = np.array([np.asarray(result[output], np.float64).reshape(-1) for result in results])
+        found[name] = np.where(np.isnan(rows), np.inf, rows)
     return found

@@ -28,9 +28,8 @@ class Reducer:
         self.names = Names(model)
         self._graph = model.graph
         self._graph.outputs.clear()
-        self._infinity = self._constant("infinity", np.inf, np.float32)
-        self._zero = self._constant("zero", 0, np.float32)
-        self._zeros = self._constant("zeros", [0], np.float32)
+        self._numbers: dict[float, ir.Value] = {}
+        self._rows: dict[float, ir.Value] = {}
         self._flat = self._constant("flat", [-1], np.int64)
 
     def add(self, op: str, *operands: ir.Value, **attributes: int) -> ir.Value:
@@ -49,15 +48,58 @@ class Reducer:
                 infinite ones do too. By default all finite elements count.
         """
         magnitude = self.add("Abs", value)
-        judged = magnitude if within is None else self.add("Abs", within)
-        finite = self.add("Less", judged, self._infinity)
-        kept = self.add("Where", finite, magnitude, self._zero)
-        flat = self.add("Concat", self.add("Reshape", kept, self._flat), self._zeros, axis=0)
-        result = self.add("ReduceMax", flat, keepdims=0)
-        result.type, result.shape = ir.TensorType(ir.DataType.FLOAT), ir.Shape([])
-        self._graph.outputs.append(result)
-        assert result.name is not None
-        return result.name
+        finite = self.finite(magnitude if within is None else self.add("Abs", within))
+        return self.output(self._extreme("ReduceMax", finite, magnitude, 0.0))
+
+    def finite(self, magnitude: ir.Value) -> ir.Value:
+        """Where a magnitude is neither infinite nor NaN."""
+        return self.add("Less", magnitude, self.number(np.inf))
+
+    def spread(self, value: ir.Value, limit: float) -> str:
+        """Output five numbers of a float32 tensor; return the output's name.
+
+        Its least and greatest finite element (infinities the wrong way round if there is none), the
+        smallest magnitude above 0, how many elements are not finite, and how many finite ones are
+        larger than `limit`.
+        """
+        magnitude = self.add("Abs", value)
+        finite = self.finite(magnitude)
+        beyond = self.add("And", finite, self.add("Less", self.number(limit), magnitude))
+        above = self.add("And", finite, self.add("Less", self.number(0.0), magnitude))
+        numbers = (
+            self._extreme("ReduceMin", finite, value, np.inf),
+            self._extreme("ReduceMax", finite, value, -np.inf),
+            self._extreme("ReduceMin", above, magnitude, np.inf),
+            self._count(self.add("Not", finite)),
+            self._count(beyond),
+        )
+        flat = [self.add("Reshape", number, self._flat) for number in numbers]
+        return self.output(self.add("Concat", *flat, axis=0))
+
+    def output(self, value: ir.Value) -> str:
+        """Make `value` a graph output; return its name."""
+        value.type = ir.TensorType(ir.DataType.FLOAT)
+        self._graph.outputs.append(value)
+        assert value.name is not None
+        return value.name
+
+    def number(self, number: float) -> ir.Value:
+        """A constant of one number."""
+        if number not in self._numbers:
+            self._numbers[number] = self._constant("number", number, np.float32)
+        return self._numbers[number]
+
+    def _extreme(self, op: str, where: ir.Value, value: ir.Value, neutral: float) -> ir.Value:
+        """Reduce the elements of `value` where a condition holds; `neutral` if it never does."""
+        kept = self.add("Where", where, value, self.number(neutral))
+        if neutral not in self._rows:
+            self._rows[neutral] = self._constant("row", [neutral], np.float32)
+        flat = self.add("Reshape", kept, self._flat)
+        return self.add(op, self.add("Concat", flat, self._rows[neutral], axis=0), keepdims=0)
+
+    def _count(self, where: ir.Value) -> ir.Value:
+        ones = self.add("Cast", where, to=ir.DataType.FLOAT)
+        return self.add("ReduceSum", ones, keepdims=0)
 
     def _constant(self, name: str, content: object, dtype: type[np.generic]) -> ir.Value:
         tensor = ir.tensor(np.array(content, dtype), name=self.names.fresh(name))

@@ -30,11 +30,18 @@ from onnxcast.formats import FLOAT32, Format, of
 from onnxcast.graph.edit import Names, cast_target
 from onnxcast.graph.types import ElementTypes
 from onnxcast.graph.walk import bodies, main_graphs, op_name
+from onnxcast.planning import is_marked, marked_format
 from onnxcast.policy import Meaning, has_meaning
+from onnxcast.verification.marked import marked_formats, round_marked
 
 __all__ = ["Twin", "build_twin", "has_narrow_values", "narrowest_format"]
 
+_Narrow = dict[ir.Value, ir.TypeProtocol]
+
 NARROW = frozenset({ir.DataType.FLOAT16, ir.DataType.BFLOAT16})
+
+# Widened too, but for those that belong to a quantiser.
+_NARROWER = frozenset({ir.DataType.FLOAT8E4M3FN, ir.DataType.FLOAT8E5M2})
 
 # Attributes that name an element type (ONNX operators.md, com.microsoft's ContribOperators.md).
 _TYPE_ATTRIBUTES = (
@@ -65,8 +72,9 @@ class Twin:
 
 
 def has_narrow_values(model: ir.Model) -> bool:
-    """Whether `model` holds a float16 or bfloat16 value, in calls of its functions too."""
-    return not NARROW.isdisjoint(_element_types(model))
+    """Whether the twin of `model` would round anything, in calls of its functions too."""
+    model = _inlined(model) if model.functions else model
+    return bool(_narrow_values(model, ElementTypes(model))) or is_marked(model)
 
 
 def narrowest_format(model: ir.Model) -> Format:
@@ -74,7 +82,8 @@ def narrowest_format(model: ir.Model) -> Format:
 
     float32 for a model without floats.
     """
-    found = (of(dtype) for dtype in _element_types(model) if dtype.is_floating_point())
+    floats = (of(dtype) for dtype in _element_types(model) if dtype.is_floating_point())
+    found = [*floats, *marked_formats(model)]
     return min(found, key=lambda format_: format_.significand, default=FLOAT32)
 
 
@@ -85,22 +94,43 @@ def build_twin(model: ir.Model) -> Twin:
     """
     twin = _inlined(model)
     types = ElementTypes(twin)
-    narrow = {
-        value: type_
-        for value in _values(twin)
-        if (type_ := types.of(value)) is not None and _is_narrow(type_)
-    }
+    narrow = _narrow_values(twin, types)
     assumed = Counter(
         op_name(node)
         for graph in main_graphs(twin)
         for node in graph
-        if _has_steps(node, types) and any(output in narrow for output in node.outputs)
+        if _has_steps(node, types) and any(v in narrow or marked_format(v) for v in node.outputs)
     )
     _forget_shapes(twin)
-    rounder = _Rounder(twin, narrow)
+    names = Names(twin)
+    rounder = _Rounder(twin, narrow, names)
     for graph in list(main_graphs(twin)):
         rounder.widen_graph(graph)
-    return Twin(twin, rounder.rounded, dict(sorted(assumed.items())))
+    rounded = rounder.rounded + round_marked(twin, names)
+    return Twin(twin, rounded, dict(sorted(assumed.items())))
+
+
+def _narrow_values(model: ir.Model, types: ElementTypes) -> _Narrow:
+    """The values of `model`, which has no functions, that the twin widens, with their types."""
+    quantised = _quantised(model, types)
+    return {
+        value: type_
+        for value in _values(model)
+        if (type_ := types.of(value)) is not None
+        and (type_.dtype in NARROW or (type_.dtype in _NARROWER and value not in quantised))
+    }
+
+
+def _quantised(model: ir.Model, types: ElementTypes) -> set[ir.Value]:
+    """8-bit floats that a quantiser gives or reads, and what is only moved on from them."""
+    found: set[ir.Value] = set()
+    nodes = [node for graph in main_graphs(model) for node in graph]
+    for node in (*nodes, *reversed(nodes)):
+        values = [value for value in (*node.inputs, *node.outputs) if value is not None]
+        moved = has_meaning(node, Meaning.CARRIER) and not found.isdisjoint(values)
+        if moved or has_meaning(node, Meaning.QUANTISING):
+            found.update(value for value in values if types.dtype(value) in _NARROWER)
+    return found
 
 
 def _forget_shapes(model: ir.Model) -> None:
@@ -144,10 +174,6 @@ def _values(model: ir.Model) -> Iterator[ir.Value]:
             yield from node.outputs
 
 
-def _is_narrow(type_: ir.TypeProtocol | None) -> bool:
-    return type_ is not None and type_.dtype in NARROW
-
-
 def _has_steps(node: ir.Node, types: ElementTypes) -> bool:
     if node.op_type in _RECURRENT:
         return True
@@ -157,9 +183,9 @@ def _has_steps(node: ir.Node, types: ElementTypes) -> bool:
 
 
 class _Rounder:
-    def __init__(self, model: ir.Model, narrow: dict[ir.Value, ir.TypeProtocol]) -> None:
+    def __init__(self, model: ir.Model, narrow: _Narrow, names: Names) -> None:
         self._narrow = narrow
-        self._names = Names(model)
+        self._names = names
         self._main = model.graph
         self.rounded = 0
 
@@ -188,7 +214,7 @@ class _Rounder:
             node.op_type = "Cast"
             node.resize_inputs(1)
             node.attributes["to"] = ir.AttrInt64("to", self._narrow[node.outputs[0]].dtype)
-        _widen_attributes(node)
+        _widen_attributes(node, any(output in self._narrow for output in node.outputs))
         # Data movement gives values that are rounded already, and so do bodies.
         exact = (
             has_meaning(node, Meaning.CARRIER)
@@ -246,12 +272,12 @@ class _Rounder:
 
     def _declare(self, value: ir.Value) -> None:
         producer = value.producer()
-        narrow = producer is not None and cast_target(producer) in NARROW
-        if value in self._narrow and not narrow:
+        cast = producer is not None and cast_target(producer) in NARROW | _NARROWER
+        if value in self._narrow and not cast:
             value.type = _as_float(value.type)
 
 
-def _widen_attributes(node: ir.Node) -> None:
+def _widen_attributes(node: ir.Node, gives_narrow: bool) -> None:
     for name, attribute in list(node.attributes.items()):
         if attribute.is_ref():
             continue
@@ -259,7 +285,7 @@ def _widen_attributes(node: ir.Node) -> None:
             node.attributes[name] = ir.AttrInt64(name, ir.DataType.FLOAT)
         elif attribute.type == ir.AttributeType.TENSOR:
             tensor = attribute.as_tensor()
-            if tensor.dtype in NARROW:
+            if tensor.dtype in NARROW or (gives_narrow and tensor.dtype in _NARROWER):
                 node.attributes[name] = ir.AttrTensor(name, _widened(tensor))
 
 

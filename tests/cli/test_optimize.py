@@ -158,6 +158,7 @@ def test_a_failed_proof_names_output_and_node_and_writes_nothing(
         overflow,
         *("--fp32-cast", "all-fp16", "--inputs", overflow_samples),
         *("--report", tmp_path / "report.json"),
+        "--no-repair",
     )
     assert ran.code == 1
     assert not ran.out
@@ -195,9 +196,9 @@ def test_neither_model_nor_report_is_written_if_one_cannot_be(
 
 
 def test_help_lists_every_token(command: Command) -> None:
-    text = " ".join(command("optimize", "--help").out.replace("-\n", "-").split())
+    text = " ".join(command("optimize", "--help").out.split()).replace("- ", "-")
     for token in TOKENS:
-        assert token in text.replace("- ", "-")
+        assert token in text
 
 
 def test_an_opset_too_old_for_the_matmuls_is_told(command: Command, tmp_path: Path) -> None:
@@ -208,6 +209,7 @@ def test_an_opset_too_old_for_the_matmuls_is_told(command: Command, tmp_path: Pa
     onnx.save(onnx.parser.parse_model(text), model)
     ran = command("optimize", model, "--fp32-cast", "matmult-bf16")
     assert ran.code == 0
-    assert "warning: 1 Conv stay float32: the format is allowed from opset 22 on" in ran.err
+    told = "warning: 1 Conv compute in float32 on rounded operands"
+    assert f"{told}: the op takes the format from opset 22 on" in ran.err
     ran = command("optimize", model, "--fp32-cast", "matmult-bf16", "--opset", "22")
-    assert "stay float32" not in ran.err
+    assert "compute in float32" not in ran.err

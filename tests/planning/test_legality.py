@@ -8,7 +8,7 @@ from onnxcast.formats import BFLOAT16, FLOAT16, Format
 from onnxcast.graph.types import ElementTypes
 from onnxcast.graph.walk import main_graphs
 from onnxcast.planning.groups import Group, Kind, find_groups
-from onnxcast.planning.legality import Legality
+from onnxcast.planning.legality import Legality, Why
 from onnxcast.planning.reasons import Reason
 from tests.planning.plans import load
 
@@ -17,13 +17,17 @@ Verdict = tuple[Reason, str] | None
 SCHEMA, BODY = Reason.SCHEMA, Reason.FUNCTION_BODY
 
 
+def _told(why: Why | None) -> Verdict:
+    return None if why is None else (why.reason, why.detail)
+
+
 def verdicts(text: str, format_: Format = FLOAT16, opset: int = 21) -> dict[str, Verdict]:
     """By op and type variable."""
     model = load(text, opset)
     types = ElementTypes(model)
     legality = Legality(types)
     return {
-        f"{group.node.op_type} {group.variable}": legality.why_not(group, format_)
+        f"{group.node.op_type} {group.variable}": _told(legality.why_not(group, format_))
         for group in find_groups(main_graphs(model), types)
         if group.kind is Kind.SCHEMA
     }
@@ -194,7 +198,7 @@ def test_a_tensor_in_an_attribute_ties_the_type_of_the_operand() -> None:
     model = ir.from_proto(tree(onnx.TensorProto.FLOAT))
     types = ElementTypes(model)
     [group] = find_groups(main_graphs(model), types)
-    refused = Legality(types).why_not(group, FLOAT16)
+    refused = _told(Legality(types).why_not(group, FLOAT16))
     assert refused == (SCHEMA, "TreeEnsemble-5 ties T to another type")
 
 

@@ -7,7 +7,7 @@ import onnx_ir as ir
 import pytest
 
 from onnxcast.errors import InputError
-from onnxcast.formats import FLOAT16, FLOAT32, Format
+from onnxcast.formats import FLOAT8E4, FLOAT16, FLOAT32, Format
 from onnxcast.planning import Reason, make_plan, pin
 from onnxcast.policy import TOKENS, make_policy
 from onnxcast.targets import GENERIC, Target
@@ -37,6 +37,7 @@ class Case:
     opset: int = 21
     keep_ops: tuple[str, ...] = ()
     keep_nodes: tuple[str, ...] = ()
+    wide: str = ""
     target: Target = GENERIC
     pin: str = ""
 
@@ -45,7 +46,10 @@ class Case:
         text = f"""g (float[4,4] x, float[4] s, int64[4] i, int8[4] q, bool b) => (z)
             <{self.constants}> {{ {self.nodes} }} {functions}"""
         policy = make_policy(
-            fp32_cast=self.token, keep_ops=self.keep_ops, keep_nodes=self.keep_nodes
+            fp32_cast=self.token,
+            keep_ops=self.keep_ops,
+            keep_nodes=self.keep_nodes,
+            policy=lambda node: "wide" if node.op_type == self.wide else None,
         )
         model = load(text, self.opset)
         for node in model.graph:
@@ -54,11 +58,17 @@ class Case:
         return decided(make_plan(model, policy, self.target))[self.group]
 
 
+LEGACY = dataclasses.replace(GENERIC, float8e4=FLOAT8E4)
+LIMITS = "float low = {-240}, float high = {240}"
+
+
 NARROW = [
     Case(Reason.REQUESTED, "y", "y = Relu (x) z = Neg (y)"),
     Case(Reason.MATMUL_OPERANDS, "y", "y = MatMul (x, x) z = Neg (y)"),
     Case(Reason.MATMUL_OPERANDS, "y", "y = MatMul (x, x) z = Neg (y)", "matmult-fp16"),
     Case(Reason.CARRIES_NARROW, "t", "y = MatMul (x, x) t = Transpose (y) z = Floor (t)"),
+    Case(Reason.STORAGE, "z", "z = MatMul (x, x)", "all-fp8e4"),
+    Case(Reason.INPUT, "y", "y = Relu (x) z = Neg (y)", "inputs-fp16"),
     Case(Reason.FEEDS_NARROW, "t", "t = Transpose (x) z = MatMul (t, t)"),
 ]
 FLOAT_SCALE = "float k = {0.5}, int8 n = {0}"
@@ -68,6 +78,15 @@ WIDE = [
     Case(Reason.KEEP_OP, "z", "z = Relu (x)", keep_ops=("Relu",)),
     Case(Reason.KEEP_OP, "z", "z = MatMul (x, x)", keep_ops=("Mat*",)),
     Case(Reason.KEEP_NODE, "y", "[head_neg] y = Neg (x) z = Abs (y)", keep_nodes=("head_*",)),
+    Case(Reason.KEEP_POLICY, "z", "z = Relu (x)", wide="Relu"),
+    Case(
+        Reason.LIMIT,
+        "y",
+        "y = Clip (x, low, high) z = Cast <to = 17> (y)",
+        "all-fp8e4",
+        constants=LIMITS,
+        target=LEGACY,
+    ),
     Case(Reason.PINNED, "z", "z = Relu (x)", pin="z reaches 7e+04"),
     Case(Reason.SCHEMA, "z", "z = Relu (x)", "all-bf16", opset=12),
     Case(Reason.SCHEMA, "z", "z = Celu (x)", opset=12),
@@ -111,7 +130,7 @@ WIDE = [
 
 @pytest.mark.parametrize("case", [*NARROW, *WIDE], ids=lambda case: case.reason.name)
 def test_a_group_is_decided_with_its_reason(case: Case) -> None:
-    wanted = "float32" if case in WIDE else "float16"
+    wanted = "float32" if case in WIDE else str(make_policy(fp32_cast=case.token).format)
     assert case.decision() == (wanted, case.reason)
 
 
@@ -165,6 +184,7 @@ def test_a_plan_is_told_as_records() -> None:
         "op": "Add",
         "variable": "T",
         "format": "float32",
+        "form": "WIDE",
         "reason": "VANISHING",
         "because": Reason.VANISHING.value,
         "detail": "k = 1e-12",

@@ -3,7 +3,7 @@
 import pytest
 
 from onnxcast.errors import InputError
-from onnxcast.formats import BFLOAT16, FLOAT16, Format
+from onnxcast.formats import BFLOAT16, FLOAT8E4M3FN, FLOAT16, Format, float32r
 from onnxcast.policy import DTYPES, TOKENS, Policy, Scope, make_policy
 
 RESOLVED = {
@@ -15,6 +15,14 @@ RESOLVED = {
     "matmult": (Scope.MATMULT, BFLOAT16, "matmult-bf16"),
     "matmult-bf16": (Scope.MATMULT, BFLOAT16, "matmult-bf16"),
     "matmult-fp16": (Scope.MATMULT, FLOAT16, "matmult-fp16"),
+    "inputs": (Scope.INPUTS, BFLOAT16, "inputs-bf16"),
+    "inputs-bf16": (Scope.INPUTS, BFLOAT16, "inputs-bf16"),
+    "inputs-fp16": (Scope.INPUTS, FLOAT16, "inputs-fp16"),
+    **{
+        f"{scope.value}-{name}": (scope, format_, f"{scope.value}-{name}")
+        for scope in (Scope.ALL, Scope.MATMULT, Scope.INPUTS)
+        for name, format_ in (("fp32r", float32r()), ("fp8e4", FLOAT8E4M3FN))
+    },
 }
 
 
@@ -104,16 +112,3 @@ def test_a_policy_that_contradicts_itself_cannot_be_made(
 ) -> None:
     with pytest.raises(InputError, match="a format is wanted exactly when"):
         Policy(scope=scope, format=format_)
-
-
-def test_keep_patterns_match_as_in_a_shell_and_by_plain_name() -> None:
-    policy = make_policy(keep_ops=["Reduce*", "Erf"], keep_nodes=["/head/*", "odd[0]name"])
-    assert [policy.keeps_op(op) for op in ("ReduceMax", "Erf", "Erfc", "reducemax")] == [
-        True,
-        True,
-        False,
-        False,
-    ]
-    names = ["/head/MatMul", "/body/MatMul", "odd[0]name", "odd0name", "", None]
-    assert [policy.keeps_node(name) for name in names] == [True, False, True, True, False, False]
-    assert make_policy(keep_nodes=["*"]).keeps_node("") is False

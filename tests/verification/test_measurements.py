@@ -2,17 +2,19 @@
 
 import pathlib
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import onnx.parser
 import onnx_ir as ir
 import pytest
 
+from onnxcast.formats import FLOAT16
 from onnxcast.planning import make_plan
 from onnxcast.policy import make_policy
 from onnxcast.targets import GENERIC
 from onnxcast.verification.local_error import rank_by_local_error
-from onnxcast.verification.ranges import measure_ranges
+from onnxcast.verification.ranges import Range, measure_ranges
 from onnxcast.verification.session import Worker
 
 FP16 = make_policy(fp32_cast="all-fp16")
@@ -29,6 +31,34 @@ def load(text: str, opset: int = 21) -> ir.Model:
     return ir.from_proto(onnx.parser.parse_model(header + text))
 
 
+def measured(
+    model: ir.Model, feeds: list[dict[str, Any]], worker: Worker, folder: pathlib.Path
+) -> dict[str, float]:
+    found = measure_ranges(model, FLOAT16, feeds, worker, folder)
+    return {name: each.absmax for name, each in found.items()}
+
+
+@pytest.mark.parametrize("opset", [9, 13, 21])
+def test_a_range_is_five_numbers(opset: int, worker: Worker, tmp_path: pathlib.Path) -> None:
+    model = load("g (float[n] x) => (float[n] y) { y = Neg (x) }", opset)
+    samples = [
+        {"x": np.array([3, -1e-3, np.inf, 7e4, 65504], np.float32)},
+        {"x": np.array([0, np.nan, -np.inf, -8e4], np.float32)},
+    ]
+    found = measure_ranges(model, FLOAT16, samples, worker, tmp_path)
+    low, high, small = (float(np.float32(number)) for number in (-8e4, 7e4, 1e-3))
+    assert found["x"] == Range(low, high, small, non_finite=3, beyond=2)
+    assert found["y"] == Range(-high, -low, small, non_finite=3, beyond=2)
+
+
+def test_what_is_never_finite_has_no_range(worker: Worker, tmp_path: pathlib.Path) -> None:
+    model = load("g (float[1] x) => (float[1] y) { y = Neg (x) }")
+    feeds = [{"x": np.array([np.nan], np.float32)}]
+    found = measure_ranges(model, FLOAT16, feeds, worker, tmp_path)["x"]
+    assert found == Range(np.inf, -np.inf, np.inf, non_finite=1, beyond=0)
+    assert found.absmax == 0
+
+
 @pytest.mark.parametrize("opset", [9, 13, 21])
 def test_a_range_is_the_largest_finite_magnitude_over_all_samples(
     opset: int, worker: Worker, tmp_path: pathlib.Path
@@ -38,13 +68,13 @@ def test_a_range_is_the_largest_finite_magnitude_over_all_samples(
         {"x": np.array([1, -3, np.inf], np.float32)},
         {"x": np.array([2, 0.5, np.nan], np.float32)},
     ]
-    found = measure_ranges(model, samples, worker, tmp_path)
+    found = measured(model, samples, worker, tmp_path)
     assert found == pytest.approx({"x": 3.0, "h": 3.0, "y": np.exp(3)}, rel=1e-6)
 
 
 def test_an_empty_value_reaches_nothing(worker: Worker, tmp_path: pathlib.Path) -> None:
     model = load("g (float[n] x) => (float[n] y) { y = Neg (x) }")
-    found = measure_ranges(model, [{"x": np.zeros(0, np.float32)}], worker, tmp_path)
+    found = measured(model, [{"x": np.zeros(0, np.float32)}], worker, tmp_path)
     assert found == {"x": 0.0, "y": 0.0}
 
 
@@ -52,20 +82,20 @@ def test_integers_and_narrow_values_are_not_measured(
     worker: Worker, tmp_path: pathlib.Path
 ) -> None:
     model = load("g (float[2] x) => (int64[2] y) { h = Cast <to = 10> (x) y = Cast <to = 7> (h) }")
-    found = measure_ranges(model, [{"x": np.ones(2, np.float32)}], worker, tmp_path)
+    found = measured(model, [{"x": np.ones(2, np.float32)}], worker, tmp_path)
     assert found == {"x": 1.0}
 
 
 def test_a_model_before_where_is_not_measured(worker: Worker, tmp_path: pathlib.Path) -> None:
     model = load("g (float[2] x) => (float[2] y) { y = Neg (x) }", opset=8)
-    assert measure_ranges(model, [{"x": np.ones(2, np.float32)}], worker, tmp_path) == {}
+    assert measured(model, [{"x": np.ones(2, np.float32)}], worker, tmp_path) == {}
 
 
 def test_measuring_leaves_the_model_alone(worker: Worker, tmp_path: pathlib.Path) -> None:
     model = load("g (float[2] x) => (float[2] y) { y = Neg (x) }")
     before = ir.to_proto(model)
     feeds = [{"x": np.ones(2, np.float32)}]
-    measure_ranges(model, feeds, worker, tmp_path)
+    measured(model, feeds, worker, tmp_path)
     rank_by_local_error(model, make_plan(model, FP16, GENERIC), feeds, worker, tmp_path)
     assert ir.to_proto(model) == before
 

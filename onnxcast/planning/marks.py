@@ -1,0 +1,89 @@
+"""Marks: formats that have no ONNX type, written beside values and nodes that stay float32.
+
+After (float32r)::
+
+    y = MatMul (x, w)    # node metadata: onnxcast.operands = "0:float32r 1:float32r"
+                         # metadata of y: onnxcast.format = "float32r"
+
+The hardware rounds what is marked; elsewhere the model runs as it is.
+"""
+
+from collections.abc import Iterator
+
+import onnx_ir as ir
+
+from onnxcast import formats
+from onnxcast.formats import Format
+from onnxcast.graph.walk import model_graphs
+from onnxcast.planning.plan import Form, Plan
+
+__all__ = ["carry_out_marks", "forget_marks", "is_marked", "marked_format", "marked_operands"]
+
+FORMAT = "onnxcast.format"
+"""Key in a value's metadata_props: the format of its elements."""
+
+OPERANDS = "onnxcast.operands"
+"""Key in a node's metadata_props: the formats of its operands by index."""
+
+
+def carry_out_marks(model: ir.Model, plan: Plan) -> bool:
+    """Let the marks of `model` be those of `plan`; return whether that changed any."""
+    before = _marks(model)
+    forget_marks(model)
+    for group, decision in plan.narrow():
+        if decision.form is not Form.MARKED:
+            continue
+        operands = {**marked_operands(group.node), **dict.fromkeys(decision.reads, decision.format)}
+        if operands:
+            group.node.metadata_props[OPERANDS] = " ".join(
+                f"{index}:{format_.name}" for index, format_ in sorted(operands.items())
+            )
+        for value in group.result_values() if decision.gives else ():
+            value.metadata_props[FORMAT] = decision.format.name
+            if value.type is None:  # a value_info must have one
+                value.type = plan.types.of(value)
+    return _marks(model) != before
+
+
+def marked_operands(node: ir.Node) -> dict[int, Format]:
+    """The formats in which `node` is marked to read its operands, by index."""
+    items = node.metadata_props.get(OPERANDS, "").split()
+    pairs = (item.partition(":") for item in items)
+    return {int(index): formats.by_name(name) for index, _, name in pairs}
+
+
+def marked_format(value: ir.Value) -> Format | None:
+    """The format that the elements of `value` are marked to have; None if it is its type's."""
+    name = value.metadata_props.get(FORMAT, "")
+    return formats.by_name(name) if name else None
+
+
+def is_marked(model: ir.Model) -> bool:
+    """Whether any value or node of `model` bears a mark."""
+    return bool(_marks(model))
+
+
+def forget_marks(model: ir.Model) -> None:
+    """Remove all marks."""
+    for _, holder in list(_holders(model)):
+        holder.metadata_props.pop(FORMAT, None)
+        holder.metadata_props.pop(OPERANDS, None)
+
+
+def _marks(model: ir.Model) -> dict[int, str]:
+    return {
+        position: holder.metadata_props.get(FORMAT, "") + holder.metadata_props.get(OPERANDS, "")
+        for position, holder in _holders(model)
+        if FORMAT in holder.metadata_props or OPERANDS in holder.metadata_props
+    }
+
+
+def _holders(model: ir.Model) -> Iterator[tuple[int, ir.Node | ir.Value]]:
+    """Whatever may bear a mark, numbered."""
+    count = 0
+    for graph in model_graphs(model):
+        for node in graph:
+            yield count, node
+            for count, value in enumerate(node.outputs, count + 1):  # noqa: B020 - goes on counting
+                yield count, value
+            count += 1

@@ -1,0 +1,306 @@
+"""Make the plan: pinned groups first, then computing ones, then the carriers between them."""
+
+import onnx_ir as ir
+
+from onnxcast.formats import FLOAT32, Format
+from onnxcast.graph.edit import cast_target, constant_of
+from onnxcast.graph.types import ElementTypes
+from onnxcast.graph.walk import label, main_graphs, model_graphs
+from onnxcast.planning.carriers import narrow_carriers
+from onnxcast.planning.cones import Pins, integer_pins, statistics_pins
+from onnxcast.planning.constants import constant_pins
+from onnxcast.planning.groups import Group, Kind, find_groups
+from onnxcast.planning.guards import guard_pins
+from onnxcast.planning.legality import Legality, Why
+from onnxcast.planning.loops import carried_pins
+from onnxcast.planning.pins import PinLevel, pin_level, pinned
+from onnxcast.planning.plan import Decision, Form, Plan, wide
+from onnxcast.planning.reasons import Reason
+from onnxcast.planning.storage import fills_type, limits_to
+from onnxcast.policy import (
+    Choice,
+    Functions,
+    MatmulOutput,
+    Meaning,
+    Policy,
+    Scope,
+    has_meaning,
+    multiplied,
+)
+from onnxcast.targets import Target
+
+__all__ = ["make_plan"]
+
+_PINNED = {
+    Meaning.ACCUMULATING: Reason.ACCUMULATING,
+    Meaning.AMPLIFYING: Reason.AMPLIFYING,
+    Meaning.JUMPING: Reason.JUMPING,
+    Meaning.QUANTISING: Reason.QUANTISED,
+}
+
+_FIXED = {
+    Kind.CALL: Reason.CALL,
+    Kind.CONTROL_FLOW: Reason.CONTROL_FLOW,
+    Kind.OPAQUE: Reason.OPAQUE,
+}
+
+_KEPT = {"op": Reason.KEEP_OP, "node": Reason.KEEP_NODE, "policy": Reason.KEEP_POLICY}
+
+
+def make_plan(model: ir.Model, policy: Policy, target: Target) -> Plan:
+    """Decide for each float32 group of `model` which format it gets.
+
+    Args:
+        model: Normalised or not; it is not changed.
+        policy: Scope, format, and what is kept wide or narrowed regardless.
+        target: Tells the operand types of matmul-like ops.
+
+    Raises:
+        InputError: A pattern that matches nothing (with the nearest names), or contradicts another.
+    """
+    specialised = policy.functions is Functions.SPECIALISE
+    types = ElementTypes(model, in_functions=specialised)
+    graphs = list(model_graphs(model) if specialised else main_graphs(model))
+    nodes = [node for graph in graphs for node in graph]
+    policy.selection.check(nodes)
+    groups = find_groups(graphs, types)
+    if policy.format is None:
+        decisions = dict.fromkeys(groups, wide(Reason.SCOPE))
+    else:
+        narrow = target.realised(policy.format)
+        decisions = _Planner(model, nodes, policy, target, narrow, types).decide(groups)
+    labels = {group.node: label(group.node) for group in groups if not group.node.name}
+    return Plan(decisions, types, labels)
+
+
+class _Planner:
+    def __init__(
+        self,
+        model: ir.Model,
+        nodes: list[ir.Node],
+        policy: Policy,
+        target: Target,
+        narrow: Format,
+        types: ElementTypes,
+    ) -> None:
+        self._policy = policy
+        self._target = target
+        self._types = types
+        self._narrow = narrow
+        self._legality = Legality(types)
+        self._nodes = nodes
+        self._inputs = {v for v in model.graph.inputs if not v.is_initializer()}
+        self._analysed: Pins = {}
+        self._constants: Pins = {}
+
+    def decide(self, groups: list[Group]) -> dict[Group, Decision]:
+        """Decisions of all groups: pinned ones first, then computing ones, then carriers."""
+        self._constants = constant_pins(groups, self._types, self._narrow)
+        self._analysed = self._pins_of(groups)
+        choices = {node: self._policy.selection.choice(node) for node in self._nodes}
+        decided: dict[Group, Decision | None] = {
+            group: self._decision(group, choices[group.node]) for group in groups
+        }
+        carriers = [group for group, decision in decided.items() if decision is None]
+        computing = {group: decision for group, decision in decided.items() if decision is not None}
+        moved = self._carried(carriers, computing)
+        if self._policy.scope is Scope.INPUTS:
+            computing = {group: self._at_inputs(group, each) for group, each in computing.items()}
+            moved = {group: self._at_inputs(group, each) for group, each in moved.items()}
+        return {group: moved[group] if group in moved else computing[group] for group in groups}
+
+    def _pins_of(self, groups: list[Group]) -> Pins:
+        """Pins found by looking at more than one node."""
+        statistics: Pins = {}
+        if self._policy.scope is not Scope.MATMULT:
+            statistics = {
+                **carried_pins(self._nodes),
+                **statistics_pins(self._nodes, self._types),
+            }
+        return {
+            **guard_pins(groups, self._narrow),
+            **statistics,
+            **integer_pins(self._nodes, self._types, self._narrow),
+        }
+
+    def _decision(self, group: Group, choice: Choice | None) -> Decision | None:
+        """What `group` gets; None for a carrier that may be narrow, which its neighbours decide."""
+        forced = choice is not None and choice.wish == "narrow"
+        pin = PinLevel.NONE if forced else pin_level(group.node)
+        form, refusal = self._form(group)
+        why = (
+            self._why_fixed(group)
+            or self._why_kept(group.node, choice)
+            or _why_pinned(group.node, pin)
+            or (refusal if form is Form.WIDE else None)
+            or self._why_meant(group, forced=forced)
+        )
+        if why is not None:
+            return wide(*why)
+        if _is_carrier(group.node):
+            return None
+        if pin is PinLevel.WEIGHTS:
+            return self._weights_only(group)
+        if has_meaning(group.node, Meaning.MATMUL):
+            return self._multiplying(group, form, refusal)
+        if form is Form.STORAGE:
+            return Decision(self._narrow, Reason.STORAGE, "", form, group.operands)
+        detail = "" if choice is None else f"{choice.by} {choice.detail}"
+        return Decision(self._narrow, Reason.REQUESTED, detail, form, group.operands, gives=True)
+
+    def _form(self, group: Group) -> tuple[Form, Why | None]:
+        """How `group` could use the format, and what refuses its native form."""
+        if group.kind is not Kind.SCHEMA:
+            return Form.WIDE, None
+        if self._policy.is_float32r:
+            return Form.MARKED, None
+        carrier, matmul = _is_carrier(group.node), has_meaning(group.node, Meaning.MATMUL)
+        by_storage = self._policy.scope is Scope.INPUTS or (
+            not carrier
+            and (
+                self._narrow.bits < 16
+                or (matmul and self._policy.matmul_output is MatmulOutput.WIDE)
+            )
+        )
+        refusal = None if by_storage else self._legality.why_not(group, self._narrow)
+        if not by_storage and refusal is None:
+            return Form.NATIVE, None
+        # A weight is worth storing narrow although the op cannot run so; other values are not.
+        uncastable = self._legality.why_no_cast(group.node, self._narrow)
+        if uncastable is None and (by_storage or matmul):
+            return Form.STORAGE, refusal
+        return Form.WIDE, uncastable or refusal
+
+    def _multiplying(self, group: Group, form: Form, refusal: Why | None) -> Decision:
+        """What a matmul-like group gets: operand types are the target's answer and nothing else."""
+        # Only the multiplied operands are the target's concern; a bias shares their type.
+        factors = tuple(index for index in group.operands if index < multiplied(group.node))
+        asked = [self._target.matmul_operand_type(FLOAT32, self._narrow) for _ in factors]
+        first = asked[0] if asked else self._narrow
+        pair = self._target.matmul_operand_pair(first, asked[-1] if asked else first)
+        if pair[0] != pair[1] or pair[0] == FLOAT32:
+            return wide(Reason.TARGET_OPERANDS, " and ".join(format_.name for format_ in pair))
+        format_ = pair[0]
+        if form is Form.NATIVE:
+            illegal = format_ != self._narrow and self._legality.why_not(group, format_)
+            if illegal:
+                return wide(*illegal)
+            name, reads = self._target.name, group.operands
+            return Decision(format_, Reason.MATMUL_OPERANDS, name, form, reads, gives=True)
+        if form is Form.MARKED:
+            whole = self._policy.scope is Scope.ALL
+            whole = whole and self._policy.matmul_output is MatmulOutput.NARROW
+            reads = group.operands if whole else factors
+            detail = self._target.name
+            return Decision(format_, Reason.MATMUL_OPERANDS, detail, form, reads, gives=whole)
+        detail, opset = (refusal.detail, refusal.opset) if refusal else ("", None)
+        return Decision(format_, Reason.STORAGE, detail, form, factors, opset=opset)
+
+    def _weights_only(self, group: Group) -> Decision:
+        """What a pinned matmul-like group gets: its constants are stored narrow all the same."""
+        weights = tuple(
+            index
+            for index in group.operands
+            if index < multiplied(group.node) and _is_moved_constant(group.node.inputs[index])
+        )
+        if not weights or self._policy.is_float32r:
+            return wide(Reason.PINNED, pinned(group.node))
+        detail = pinned(group.node)
+        return Decision(self._narrow, Reason.PINNED, detail, Form.STORAGE, weights)
+
+    def _carried(
+        self, carriers: list[Group], computing: dict[Group, Decision]
+    ) -> dict[Group, Decision]:
+        results = (v for g, d in computing.items() if d.gives for v in g.result_values())
+        reads = ((g.node, index) for g, d in computing.items() for index in d.reads)
+        behind, ahead = narrow_carriers(carriers, results, reads, self._narrow)
+        form = Form.MARKED if self._policy.is_float32r else Form.NATIVE
+        moved = {}
+        for group in carriers:
+            if group in behind or group in ahead:
+                reason = Reason.CARRIES_NARROW if group in behind else Reason.FEEDS_NARROW
+                moved[group] = Decision(self._narrow, reason, "", form, group.operands, gives=True)
+            else:
+                moved[group] = wide(Reason.CARRIES_WIDE if group.results else Reason.METADATA)
+        return moved
+
+    def _at_inputs(self, group: Group, decision: Decision) -> Decision:
+        """The same decision for the operands of `group` that are graph inputs, and no others."""
+        if decision.is_wide:
+            return decision
+        reads = tuple(i for i in decision.reads if group.node.inputs[i] in self._inputs)
+        if not reads:
+            return wide(Reason.SCOPE)
+        form = Form.MARKED if self._policy.is_float32r else Form.STORAGE
+        return Decision(decision.format, Reason.INPUT, "", form, reads)
+
+    def _why_fixed(self, group: Group) -> Why | None:
+        """What keeps `group` float32 whatever is asked for."""
+        if group.kind in _FIXED:
+            return Why(_FIXED[group.kind])
+        if not group.tensors:
+            return Why(Reason.NOT_A_TENSOR)
+        if cast_target(group.node) is not None or group.node.op_type == "CastLike":
+            return Why(Reason.USER_CAST)
+        if limits_to(group.node, self._narrow) and not fills_type(self._narrow):
+            return Why(Reason.LIMIT)
+        return None if group.operands else Why(Reason.TYPED_BY_ATTRIBUTE)
+
+    def _why_kept(self, node: ir.Node, choice: Choice | None) -> Why | None:
+        """What the user said that keeps `node` float32."""
+        if choice is not None:
+            return None if choice.wish == "narrow" else Why(_KEPT[choice.by], choice.detail)
+        outside = self._policy.scope is Scope.MATMULT and not has_meaning(node, Meaning.MATMUL)
+        return Why(Reason.SCOPE) if outside and not _is_carrier(node) else None
+
+    def _why_meant(self, group: Group, *, forced: bool) -> Why | None:
+        """What the op means, or its constants are, that keeps `group` float32.
+
+        Args:
+            group: Any.
+            forced: Whether the user asks to narrow it whatever it means.
+        """
+        node = group.node
+        if not forced:
+            for meaning, reason in _PINNED.items():
+                if has_meaning(node, meaning):
+                    return Why(reason)
+        if not (group.results or _is_carrier(node) or has_meaning(node, Meaning.MATMUL)):
+            return Why(Reason.PARAMETER)
+        if node in self._constants:
+            return Why(*self._constants[node])
+        if forced:
+            return None
+        if node in self._analysed:
+            return Why(*self._analysed[node])
+        return Why(Reason.QUANTISED) if _reads_quantised(node) else None
+
+
+def _why_pinned(node: ir.Node, pin: PinLevel) -> Why | None:
+    """What measured figures say that keeps all of `node` float32."""
+    whole = pin is PinLevel.WIDE or not has_meaning(node, Meaning.MATMUL)
+    return Why(Reason.PINNED, pinned(node)) if pin is not PinLevel.NONE and whole else None
+
+
+def _is_carrier(node: ir.Node) -> bool:
+    """Whether `node` takes whatever format its operand has: moves it, or reads its shape."""
+    return has_meaning(node, Meaning.CARRIER) or has_meaning(node, Meaning.METADATA)
+
+
+def _is_moved_constant(value: ir.Value | None) -> bool:
+    """Whether `value` is a constant, or one that was only moved."""
+    while value is not None and constant_of(value) is None:
+        producer = value.producer()
+        if producer is None or not has_meaning(producer, Meaning.CARRIER):
+            return False
+        value = producer.inputs[0]
+    return value is not None
+
+
+def _reads_quantised(node: ir.Node) -> bool:
+    """Whether an operand comes straight from a dequantiser, which belongs to its operator."""
+    for value in node.inputs:
+        producer = None if value is None else value.producer()
+        if producer is not None and has_meaning(producer, Meaning.QUANTISING):
+            return True
+    return False

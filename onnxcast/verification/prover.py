@@ -1,0 +1,197 @@
+"""One source run on some samples, and results compared with it, as they are and by their twins."""
+
+import contextlib
+import logging
+import pathlib
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TypeAlias
+
+import numpy as np
+import onnx_ir as ir
+
+from onnxcast import formats
+from onnxcast.errors import RefusedError
+from onnxcast.files import Source, commit
+from onnxcast.verification.comparison import (
+    OutputError,
+    Tolerance,
+    compare,
+    default_tolerance,
+    says_something,
+    worst,
+)
+from onnxcast.verification.divergence import first_diverging
+from onnxcast.verification.session import RuntimeFailure, Worker
+from onnxcast.verification.twin import Twin, build_twin, has_narrow_values, narrowest_format
+from onnxcast.verification.values import Feeds, Value
+
+__all__ = ["Prover", "refusal"]
+
+Outputs: TypeAlias = Sequence[Mapping[str, Value]]
+"""The outputs for each sample."""
+
+_logger = logging.getLogger(__name__)
+
+_OP_WITHOUT_KERNEL = re.compile(r"implementation for (\w+)")
+
+
+class Prover:
+    """One source, its outputs on some samples, and what is compared with them.
+
+    Args:
+        source: The model before.
+        worker: Runs the models.
+        feeds: The samples, in the types of the source's inputs.
+        tolerance: What passes.
+        folder: For copies of the models.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        worker: Worker,
+        feeds: Sequence[Feeds],
+        tolerance: Tolerance,
+        folder: pathlib.Path,
+    ) -> None:
+        self._worker = worker
+        self._feeds = feeds
+        self._tolerance = tolerance
+        self._folder = folder
+        self._source = source
+        self._model = source.model
+        self._wanted: Outputs = []
+        self._wanted_as_is: Outputs = []
+        self._tolerance_as_is = tolerance
+        self.reference = "source"
+
+    def run_reference(self) -> None:
+        """Run the source, or its twin, and keep the outputs.
+
+        Raises:
+            RefusedError: It does not run, or gives nothing that could be compared.
+        """
+        if has_narrow_values(self._model):
+            self._run_narrow_reference()
+        else:
+            with refusal():
+                self._wanted = self._run(self._model, self._source.path, "source.onnx")
+            self._wanted_as_is = self._wanted
+        if not any(map(says_something, self._wanted)) and self._model.graph.outputs:
+            raise RefusedError(
+                "the source gives nothing but NaN or empty outputs on these inputs, which proves "
+                "nothing: give others, or skip the proof with --no-verify"
+            )
+
+    def _run_narrow_reference(self) -> None:
+        """Run the source's twin, and the source as is: onnxruntime hides rounding in both models.
+
+        How much it hides depends on where Casts stand, so then no run as is can be exact.
+        """
+        self.reference = "source's twin"
+        self._model = build_twin(self._source.model).model
+        with refusal():
+            self._wanted = self._run(self._model, None, "reference.onnx")
+        self._wanted_as_is = self._wanted
+        with contextlib.suppress(RuntimeFailure):  # then the twin is all there is to compare with
+            source = self._source
+            self._wanted_as_is = self._run(source.model, source.path, "source.onnx")
+        usual = default_tolerance(narrowest_format(self._source.model))
+        given = self._tolerance
+        self._tolerance_as_is = Tolerance(max(given.max, usual.max), max(given.rms, usual.rms))
+
+    def matches(self, result: ir.Model) -> bool:
+        """Whether the twin of `result` runs and matches."""
+        ran, errors = self.run_twin(build_twin(result))
+        return ran == "ran" and all(error.ok for error in errors)
+
+    def run_as_is(self, result: ir.Model) -> tuple[str, list[OutputError]]:
+        """Run the result itself; say whether that was possible."""
+        path = self._folder / "result.onnx"
+        commit(result, path)
+        try:
+            found = self._worker.run(path, _fed(self._feeds, result), level="disable_all")
+        except RuntimeFailure as failure:
+            return _told(failure), []
+        return "ran", _compared(self._wanted_as_is, found, self._tolerance_as_is)
+
+    def load_at_default_level(self) -> str:
+        """Load the result as an application would."""
+        try:
+            self._worker.load(self._folder / "result.onnx", "default")
+        except RuntimeFailure as failure:
+            return _told(failure)
+        return "loads"
+
+    def run_twin(self, twin: Twin) -> tuple[str, list[OutputError]]:
+        """Run the twin; say whether that was possible."""
+        try:
+            found = self._run(twin.model, None, "twin.onnx")
+        except RuntimeFailure as failure:
+            return _told(failure), []
+        return "ran", _compared(self._wanted, found, self._tolerance)
+
+    def locate(self, candidate: ir.Model, *, as_is: bool) -> str:
+        """Look for the first node at which `candidate` diverges from what it is compared with."""
+        reference = self._source.model if as_is else self._model
+        tolerance = self._tolerance_as_is if as_is else self._tolerance
+        feeds = (_fed(self._feeds, reference), _fed(self._feeds, candidate))
+        try:
+            return first_diverging(
+                reference, candidate, feeds, tolerance, self._worker, self._folder
+            )
+        except RuntimeFailure as failure:
+            _logger.info("the first diverging node is not known: %s", failure.message)
+            return ""
+
+    def _run(self, model: ir.Model, path: pathlib.Path | None, name: str) -> Outputs:
+        if path is None:
+            path = self._folder / name
+            commit(model, path)
+        return self._worker.run(path, _fed(self._feeds, model), level="disable_all")
+
+
+def _compared(wanted: Outputs, found: Outputs, tolerance: Tolerance) -> list[OutputError]:
+    """The worst error of each output over the samples."""
+    by_output: dict[str, list[OutputError]] = {}
+    for before, after in zip(wanted, found, strict=True):
+        for error in compare(before, after, tolerance):
+            by_output.setdefault(error.name, []).append(error)
+    return [worst(errors) for errors in by_output.values()]
+
+
+@contextlib.contextmanager
+def refusal() -> Iterator[None]:
+    """Turn a failure to run the source into what the user can do about it."""
+    try:
+        yield
+    except RuntimeFailure as failure:
+        raise RefusedError(
+            f"onnxruntime does not run the source on these inputs ({failure.message[:300]}): "
+            "give inputs that it takes, or skip the proof with --no-verify"
+        ) from None
+
+
+def _told(failure: RuntimeFailure) -> str:
+    if failure.kind == "not_implemented":
+        op = _OP_WITHOUT_KERNEL.search(failure.message)
+        return f"not run (no kernel: {op.group(1) if op else failure.message[:200]})"
+    if failure.kind == "crash":
+        return f"crashed ({failure.message[:200]})"
+    return f"failed to {failure.kind} ({failure.message[:300]})"
+
+
+def _fed(feeds: Sequence[Feeds], model: ir.Model) -> list[Feeds]:
+    """The samples in the float types that `model` declares, which may be another's than theirs."""
+    declared = {value.name: value.dtype for value in model.graph.inputs}
+
+    def converted(name: str, value: Value) -> Value:
+        dtype = declared.get(name)
+        if dtype is None or not isinstance(value, np.ndarray):
+            return value
+        if formats.of(dtype).kind is not formats.Kind.FLOAT or value.dtype == dtype.numpy():
+            return value
+        return value.astype(dtype.numpy())
+
+    return [{name: converted(name, value) for name, value in sample.items()} for sample in feeds]
