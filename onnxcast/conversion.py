@@ -1,6 +1,7 @@
 """One conversion: from a source to a result with its record, and the proof of it."""
 
 import dataclasses
+import itertools
 import logging
 import tempfile
 from collections.abc import Iterable, Mapping
@@ -16,18 +17,19 @@ from onnxcast.graph.opsets import onnx_opset, raise_opset, wanted_opset
 from onnxcast.graph.types import ElementTypes
 from onnxcast.passes import InlineFunctionsPass, TidyPass
 from onnxcast.pipeline import narrowing_passes, preparing_passes
-from onnxcast.planning import PinLevel, Plan, PlannedPass, forget_pins, make_plan, pin, pinned
+from onnxcast.planning import Plan, PlannedPass, forget_pins, make_plan, pin, pinned
 from onnxcast.policy import Functions, Policy
+from onnxcast.repair import MARGIN, Repair
 from onnxcast.report import Report, measure, versions
 from onnxcast.result import Clock, Result, Samples
-from onnxcast.search import fewest, out_of_range, pinned_only, saturating, with_producers
+from onnxcast.search import pinned_only
 from onnxcast.targets import Target
 from onnxcast.verification.comparison import Tolerance
-from onnxcast.verification.local_error import rank_by_local_error
 from onnxcast.verification.observation import observed_types
 from onnxcast.verification.proof import first_difference, prove
 from onnxcast.verification.prover import Prover
-from onnxcast.verification.ranges import Range, measure_ranges
+from onnxcast.verification.range_pins import out_of_range, saturating, suspicious_ranges
+from onnxcast.verification.ranges import Range
 from onnxcast.verification.rounding import FIRST_OPSET
 from onnxcast.verification.session import RuntimeFailure, Worker
 
@@ -35,6 +37,7 @@ __all__ = ["Conversion"]
 
 logger = logging.getLogger(__name__)
 
+# So many repaired results are made and proved at most.
 _TRIALS = 20
 
 _PROVENANCE = ("onnxcast.version", "onnxcast.token", "onnxcast.target")
@@ -119,12 +122,9 @@ class Conversion:
             return
         with self._clock.step("measure ranges"), tempfile.TemporaryDirectory() as folder:
             plan = make_plan(self._model, self._policy, self._target)
-            if next(plan.narrow(), None) is None:
-                return
-            format_ = self._target.realised(self._policy.format)
             try:
-                self._ranges = measure_ranges(
-                    self._model, format_, samples.feeds, worker, Path(folder)
+                self._ranges = suspicious_ranges(
+                    self._model, plan, samples.feeds, worker, Path(folder)
                 )
             except RuntimeFailure as failure:
                 logger.info("ranges not measured: %s", failure.message)
@@ -191,47 +191,31 @@ class Conversion:
         return dataclasses.replace(result, report=dataclasses.replace(result.report, proof=proof))
 
     def repair(self, samples: Samples, tolerance: Tolerance, worker: Worker) -> Result | None:
-        """Pin the nodes with the largest errors of their own until the result verifies.
+        """Pin the nodes that disturb the outputs most until the result verifies with room to spare.
 
         Returns:
-            The verified result with the fewest pins found; None if there is none.
+            The first proposal that does, proved; None if none does.
         """
-        with tempfile.TemporaryDirectory(prefix="onnxcast-") as folder:
-            with self._clock.step("rank nodes by error"):
-                ranking = self._ranking(samples, worker, Path(folder))
-            prover = Prover(self._original(), worker, samples.feeds, tolerance, Path(folder))
+        with tempfile.TemporaryDirectory(prefix="onnxcast-") as name, self._clock.step("repair"):
+            prover = Prover(self._original(), worker, samples.feeds, tolerance, Path(name))
             prover.run_reference()
-            tried: dict[tuple[int, PinLevel], bool] = {}
-            best: list[Result] = []  # the last one accepted, which has the fewest pins
-
-            def attempt(count: int, level: PinLevel) -> bool:
-                if (count, level) not in tried:
-                    self._clock.progress(f"repair: try {count} of {len(ranking)} nodes")
-                    with pinned_only(ranking[:count], level):
-                        result = self.narrow(samples.origin, once=False)
-                    tried[count, level] = prover.matches(result.model)
-                    if tried[count, level]:
-                        best[:] = [result]
-                return tried[count, level]
-
-            with self._clock.step("repair"):
-                level = PinLevel.WEIGHTS
-                if not attempt(len(ranking), level):
-                    level = PinLevel.WIDE
-                fewest(len(ranking), lambda count: attempt(count, level), trials=_TRIALS - 1)
-        return self.prove(best[0], samples, tolerance, worker) if best else None
-
-    def _ranking(
-        self, samples: Samples, worker: Worker, folder: Path
-    ) -> list[tuple[ir.Node, float]]:
-        """The nodes to pin, in order; those that the user wants narrow are not among them."""
-        plan = make_plan(self._model, self._policy, self._target)
-        ranking = rank_by_local_error(self._model, plan, samples.feeds, worker, folder)
-        return [
-            (node, error)
-            for node, error in with_producers(ranking, plan)
-            if not self._is_forced(node)
-        ]
+            repair = Repair(
+                model=self._model,
+                plan=lambda: make_plan(self._model, self._policy, self._target),
+                sample=samples.feeds[0],
+                judge=prover.error,
+                worker=worker,
+                folder=Path(name),
+                spared=self._is_forced,
+                progress=self._clock.progress,
+            )
+            for pins in itertools.islice(repair.proposals(), _TRIALS):
+                self._clock.progress(f"repair: try {len(pins)} pins")
+                with pinned_only(pins):
+                    result = self.narrow(samples.origin, once=False)
+                if prover.matches(result.model, margin=MARGIN):
+                    return self.prove(result, samples, tolerance, worker)
+        return None
 
     def _is_forced(self, node: ir.Node) -> bool:
         choice = self._policy.selection.choice(node)

@@ -32,6 +32,7 @@ class Names:
 
     def __init__(self, model: ir.Model) -> None:
         self._taken: set[str] = set()
+        self._counts: dict[str, int] = {}
         for graph in model_graphs(model):
             self._taken.update(value.name or "" for value in graph.inputs)
             self._taken.update(graph.initializers)
@@ -41,10 +42,11 @@ class Names:
 
     def fresh(self, wanted: str) -> str:
         """`wanted` if it is free, else the first free of ``wanted_1``, ``wanted_2``, …."""
-        name, count = wanted, 0
+        name, count = wanted, self._counts.get(wanted, 0)
         while name in self._taken:
             count += 1
             name = f"{wanted}_{count}"
+        self._counts[wanted] = count  # what is taken stays so: no need to look there again
         self._taken.add(name)
         return name
 

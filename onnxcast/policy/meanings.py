@@ -32,6 +32,7 @@ class Meaning(enum.Enum):
     BOUNDED = "gives results of moderate size, however large its operand"
     LIMITING = "limits an operand by another, so a limit out of range is harmless data"
     PERIODIC = "wraps its operand, so the error of a large operand is magnified"
+    ADDING = "adds its operands, so that a small one hardly counts beside a large one"
     DIVIDING = "divides by its second operand, so a divisor that vanishes gives infinity"
     COUNTING = "counts in floating point"
     QUANTISING = "turns numbers into integers and back by a float32 scale"
@@ -134,6 +135,7 @@ MEANINGS: tuple[Row, ...] = (
     *_rows(Meaning.BOUNDED, "GroupNormalization", "RMSNormalization", "LpNormalization"),
     *_rows(Meaning.LIMITING, "Clip", "Min", "Max"),
     *_rows(Meaning.PERIODIC, "Sin", "Cos"),
+    *_rows(Meaning.ADDING, "Add", "Sub", "Sum"),
     *_rows(Meaning.DIVIDING, "Div"),
     *_rows(Meaning.COUNTING, "Range"),
 )

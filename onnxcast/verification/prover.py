@@ -2,6 +2,7 @@
 
 import contextlib
 import logging
+import math
 import pathlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -101,10 +102,20 @@ class Prover:
         given = self._tolerance
         self._tolerance_as_is = Tolerance(max(given.max, usual.max), max(given.rms, usual.rms))
 
-    def matches(self, result: ir.Model) -> bool:
-        """Whether the twin of `result` runs and matches."""
+    def matches(self, result: ir.Model, *, margin: float) -> bool:
+        """Whether `result` matches, and its twin does within that much of the tolerance."""
         ran, errors = self.run_twin(build_twin(result))
-        return ran == "ran" and all(error.ok for error in errors)
+        if ran != "ran" or not all(
+            error.ok and _in_tolerances(error, self._tolerance) <= margin for error in errors
+        ):
+            return False
+        as_is, errors = self.run_as_is(result)
+        return not as_is.startswith("failed") and all(error.ok for error in errors)
+
+    def error(self, outputs: Mapping[str, Value]) -> float:
+        """How far outputs for the first sample are from the source's, in tolerances."""
+        errors = compare(self._wanted[0], outputs, self._tolerance)
+        return max((_in_tolerances(error, self._tolerance) for error in errors), default=0.0)
 
     def run_as_is(self, result: ir.Model) -> tuple[str, list[OutputError]]:
         """Run the result itself; say whether that was possible."""
@@ -150,6 +161,13 @@ class Prover:
             path = self._folder / name
             commit(model, path)
         return self._worker.run(path, _fed(self._feeds, model), level="disable_all")
+
+
+def _in_tolerances(error: OutputError, tolerance: Tolerance) -> float:
+    if error.ok and not (tolerance.max and tolerance.rms):
+        return 0.0
+    ratios = [error.max_error / tolerance.max, error.rms_error / tolerance.rms]
+    return max(ratios) if error.ok or max(ratios) > 1 else math.inf
 
 
 def _compared(wanted: Outputs, found: Outputs, tolerance: Tolerance) -> list[OutputError]:

@@ -1,26 +1,24 @@
 """How large and how small the values inside a model get, from one run per sample.
 
-Every float32 value of the main graph is reduced to five numbers inside the graph, so that no more
-than the model's own tensors is ever in memory.
+Values are reduced to a few numbers inside the graph, so that no more than the model's own tensors
+is ever in memory.
 """
 
 import dataclasses
 import pathlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
 from onnxcast.files import commit
-from onnxcast.formats import Format
 from onnxcast.graph.opsets import onnx_opset
-from onnxcast.graph.types import ElementTypes
 from onnxcast.verification.reductions import FIRST_OPSET, Reducer
 from onnxcast.verification.session import Worker
 from onnxcast.verification.values import Feeds
 
-__all__ = ["Range", "measure_ranges", "run_numbers"]
+__all__ = ["Range", "measure_extremes", "measure_ranges"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,7 +30,7 @@ class Range:
         high: The greatest; -inf if there is none.
         smallest: The smallest magnitude above 0; inf if there is none.
         non_finite: How many elements were infinite or NaN.
-        beyond: How many finite ones were larger than the format's largest number.
+        beyond: How many finite ones were larger than the limit.
     """
 
     low: float
@@ -49,37 +47,68 @@ class Range:
 
 def measure_ranges(
     model: ir.Model,
-    format_: Format,
+    limits: Mapping[str, float],
     feeds: Sequence[Feeds],
     worker: Worker,
     folder: pathlib.Path,
 ) -> Mapping[str, Range]:
-    """Range of each float32 value.
+    """Range of each named value.
 
     Args:
         model: A model that onnxruntime runs; it is not changed.
-        format_: What values that are larger than its largest number are counted for.
+        limits: By name of a float32 value, the number that is too large when it is exceeded.
         feeds: The samples.
         worker: Runs it.
         folder: For the instrumented copy.
 
     Returns:
-        By name, for each float32 graph input and result of the main graph; nothing for a model
-        before opset 9, which lacks the ops that the measurement needs.
+        By name, for values of the main graph only; nothing for a model before opset 9, which lacks
+        the ops that the measurement needs.
 
     Raises:
         RuntimeFailure: The model does not run.
     """
+
+    def spread(reducer: Reducer, value: ir.Value) -> str:
+        return reducer.spread(value, limits[value.name or ""])
+
+    found = _measured(model, limits, spread, feeds, worker, folder)
+    return {name: _merged(rows) for name, rows in found.items()}
+
+
+def measure_extremes(
+    model: ir.Model,
+    names: Collection[str],
+    feeds: Sequence[Feeds],
+    worker: Worker,
+    folder: pathlib.Path,
+) -> Mapping[str, tuple[float, float]]:
+    """Least and greatest element of each named value, or of 0; a quick look before a range.
+
+    Arguments and errors are those of `measure_ranges`. An element that is not a number makes both
+    infinite.
+    """
+    found = _measured(model, names, Reducer.extremes, feeds, worker, folder)
+    return {name: (float(rows.min()), float(rows.max())) for name, rows in found.items()}
+
+
+def _measured(
+    model: ir.Model,
+    names: Collection[str],
+    reduce: Callable[[Reducer, ir.Value], str],
+    feeds: Sequence[Feeds],
+    worker: Worker,
+    folder: pathlib.Path,
+) -> dict[str, npt.NDArray[np.float64]]:
     if (onnx_opset(model) or 0) < FIRST_OPSET:
         return {}
     copy = model.clone()
-    graph, types = copy.graph, ElementTypes(copy)
-    values = [*graph.inputs, *(value for node in graph for value in node.outputs)]
-    watched = [v for v in values if v.name and types.dtype(v) == ir.DataType.FLOAT]
+    values = [*copy.graph.inputs, *(value for node in copy.graph for value in node.outputs)]
+    wanted = set(names)
+    watched = [value for value in values if value.name in wanted]
     reducer = Reducer(copy)
-    measured = {value.name or "": reducer.spread(value, format_.max) for value in watched}
-    found = run_numbers(copy, measured, feeds, worker, folder)
-    return {name: _merged(rows) for name, rows in found.items()}
+    outputs = {value.name or "": reduce(reducer, value) for value in watched}
+    return _run_numbers(copy, outputs, feeds, worker, folder)
 
 
 def _merged(rows: npt.NDArray[np.float64]) -> Range:
@@ -92,7 +121,7 @@ def _merged(rows: npt.NDArray[np.float64]) -> Range:
     )
 
 
-def run_numbers(
+def _run_numbers(
     model: ir.Model,
     outputs: Mapping[str, str],
     feeds: Sequence[Feeds],

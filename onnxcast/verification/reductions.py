@@ -7,7 +7,7 @@ The nodes added for a value v::
     z = Where (f, a, 0)
     r = Reshape (z, [-1])
     c = Concat (r, [0])            # v may be empty
-    v_absmax = ReduceMax (c)
+    v_absmax = ReduceMax (c)       # and the like
 """
 
 import numpy as np
@@ -39,17 +39,11 @@ class Reducer:
         self._graph.append(node)
         return node.outputs[0]
 
-    def absmax(self, value: ir.Value, *, within: ir.Value | None = None) -> str:
-        """Output the largest magnitude in a float32 tensor; return the output's name.
-
-        Args:
-            value: The tensor.
-            within: A tensor of the same shape; only where it is finite do elements count, and
-                infinite ones do too. By default all finite elements count.
-        """
-        magnitude = self.add("Abs", value)
-        finite = self.finite(magnitude if within is None else self.add("Abs", within))
-        return self.output(self._extreme("ReduceMax", finite, magnitude, 0.0))
+    def extremes(self, value: ir.Value) -> str:
+        """Output the least and the greatest element of a float32 tensor, or of 0."""
+        padded = self._padded(value, 0.0)
+        low, high = (self.add(op, padded, keepdims=1) for op in ("ReduceMin", "ReduceMax"))
+        return self.output(self.add("Concat", low, high, axis=0))
 
     def finite(self, magnitude: ir.Value) -> ir.Value:
         """Where a magnitude is neither infinite nor NaN."""
@@ -92,10 +86,14 @@ class Reducer:
     def _extreme(self, op: str, where: ir.Value, value: ir.Value, neutral: float) -> ir.Value:
         """Reduce the elements of `value` where a condition holds; `neutral` if it never does."""
         kept = self.add("Where", where, value, self.number(neutral))
-        if neutral not in self._rows:
-            self._rows[neutral] = self._constant("row", [neutral], np.float32)
-        flat = self.add("Reshape", kept, self._flat)
-        return self.add(op, self.add("Concat", flat, self._rows[neutral], axis=0), keepdims=0)
+        return self.add(op, self._padded(kept, neutral), keepdims=0)
+
+    def _padded(self, value: ir.Value, number: float) -> ir.Value:
+        """The elements of `value` in a row, with one more, as it may be empty."""
+        if number not in self._rows:
+            self._rows[number] = self._constant("row", [number], np.float32)
+        flat = self.add("Reshape", value, self._flat)
+        return self.add("Concat", flat, self._rows[number], axis=0)
 
     def _count(self, where: ir.Value) -> ir.Value:
         ones = self.add("Cast", where, to=ir.DataType.FLOAT)

@@ -10,6 +10,7 @@ it closes and answers each with one line of JSON on stdout:
     {"ok": false, "kind": "not_implemented" | "load" | "run", "message": one line}
 
 A request makes one session and runs it once for each feeds file, so without feeds it only loads.
+The session is kept for the next request, in case that is for the same file, unchanged.
 The files are those of `onnxcast.verification.values`.
 """
 
@@ -24,7 +25,7 @@ from typing import Any, TextIO
 
 from onnxcast.verification.values import read_values, write_values
 
-__all__ = ["answer", "main"]
+__all__ = ["Sessions", "answer", "main"]
 
 # onnxruntime's Python interface cannot pass these on, or passes raw bits as integers.
 _NOT_IN_NUMPY = re.compile(r"bfloat16|float8|float4|int4|int2\b")
@@ -32,18 +33,36 @@ _NOT_IN_NUMPY = re.compile(r"bfloat16|float8|float4|int4|int2\b")
 
 def main() -> None:
     """Serves requests until stdin closes, which it also does when the parent dies."""
-    protocol = _claim_stdout()
+    protocol, sessions = _claim_stdout(), Sessions()
     for line in sys.stdin:
-        protocol.write(json.dumps(answer(json.loads(line))) + "\n")
+        protocol.write(json.dumps(answer(json.loads(line), sessions)) + "\n")
         protocol.flush()
 
 
-def answer(request: dict[str, Any]) -> dict[str, Any]:
+class Sessions:
+    """Makes sessions, and keeps the last one."""
+
+    def __init__(self) -> None:
+        self._key: tuple[object, ...] | None = None
+        self._session: Any = None
+
+    def get(self, model: str, level: str) -> Any:
+        """A session for the file as it is now."""
+        stat = os.stat(model)
+        key = (model, level, stat.st_mtime_ns, stat.st_size, stat.st_ino)
+        if key != self._key:
+            self._key = self._session = None  # let go of one before there is another
+            self._session = _session(model, level)
+            self._key = key
+        return self._session
+
+
+def answer(request: dict[str, Any], sessions: Sessions) -> dict[str, Any]:
     """Carries out one request; whatever onnxruntime raises becomes an answer."""
     start = time.perf_counter()
     stage = "load"
     try:
-        session = _session(request["model"], request["level"])
+        session = sessions.get(request["model"], request["level"])
         names = request["outputs"] or [value.name for value in session.get_outputs()]
         stage = "run"
         if request["feeds"]:

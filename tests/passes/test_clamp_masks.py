@@ -22,7 +22,7 @@ def test_each_constant_is_reported_with_both_numbers() -> None:
 
 
 def test_an_infinity_stays() -> None:
-    low = ir.Value(name="low", const_value=ir.tensor(np.float32([-np.inf, -1e9, 0])))
+    low = ir.Value(name="low", const_value=ir.tensor(np.array([-np.inf, -1e9, 0], np.float32)))
     model = ir.Model(
         ir.Graph([], [], nodes=[], initializers=[low], opset_imports={"": 21}), ir_version=10
     )

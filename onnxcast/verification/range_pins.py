@@ -1,0 +1,131 @@
+"""Which narrow nodes meet values that leave the format, from the ranges of a run."""
+
+import pathlib
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+import onnx_ir as ir
+
+from onnxcast import formats
+from onnxcast.formats import Format
+from onnxcast.planning import Decision, Group, Plan
+from onnxcast.policy import Meaning, has_meaning
+from onnxcast.verification.ranges import Range, measure_extremes, measure_ranges
+from onnxcast.verification.session import Worker
+from onnxcast.verification.values import Feeds
+
+__all__ = ["out_of_range", "saturating", "suspicious_ranges"]
+
+# Another sample may reach further than those that were measured.
+_HEADROOM = 2.0
+
+# A value whose largest elements would lose more than this much of themselves has vanished.
+_LARGEST_RELATIVE_ERROR = 2.0**-6
+
+
+def suspicious_ranges(
+    model: ir.Model, plan: Plan, feeds: Sequence[Feeds], worker: Worker, folder: pathlib.Path
+) -> Mapping[str, Range]:
+    """Ranges of the values that might leave the format that `plan` gives them.
+
+    Args:
+        model: The model that the plan is for; it is not changed.
+        plan: What would be narrowed.
+        feeds: The samples.
+        worker: Runs the model.
+        folder: For instrumented copies.
+
+    Raises:
+        RuntimeFailure: The model does not run.
+    """
+    rounded: dict[str, Format] = {}
+    divisors: set[str] = set()
+    for group, decision in plan.narrow():
+        for value, divides in _rounded_values(group, decision):
+            rounded[value.name or ""] = decision.format
+            divisors.update([value.name or ""] if divides else [])
+    extremes = measure_extremes(model, rounded, feeds, worker, folder)
+    limits = {
+        name: rounded[name].max
+        for name, (low, high) in extremes.items()
+        if name in divisors or _is_suspicious(max(-low, high), rounded[name])
+    }
+    return measure_ranges(model, limits, feeds, worker, folder) if limits else {}
+
+
+def _is_suspicious(absmax: float, format_: Format) -> bool:
+    return not absmax < np.inf or _leaves(absmax, format_) or 0 < absmax < _floor(format_)
+
+
+def out_of_range(plan: Plan, ranges: Mapping[str, Range]) -> dict[ir.Node, str]:
+    """The nodes that `plan` narrows although their values leave the format, with the figure.
+
+    A value leaves the format if its largest elements would overflow, or be rounded away where more
+    is done with it than adding it to something, or if a divisor would become zero.
+
+    Args:
+        plan: What would be narrowed.
+        ranges: The range of each value by name.
+    """
+    found: dict[ir.Node, str] = {}
+    for group, decision in plan.narrow():
+        for value, divides in _rounded_values(group, decision):
+            measured = ranges.get(value.name or "")
+            figure = "" if measured is None else _figure(value, measured, decision.format, divides)
+            if figure:
+                found[group.node] = f"{value.name} {figure}"
+    return found
+
+
+def saturating(plan: Plan, ranges: Mapping[str, Range]) -> dict[str, int]:
+    """How many elements of which values were beyond a format that has no infinity for them."""
+    return {
+        value.name or "": measured.beyond
+        for group, decision in plan.narrow()
+        if not decision.format.has_inf
+        for value, _ in _rounded_values(group, decision)
+        if (measured := ranges.get(value.name or "")) is not None and measured.beyond
+    }
+
+
+def _rounded_values(group: Group, decision: Decision) -> Iterator[tuple[ir.Value, bool]]:
+    """The values that are rounded for `group`, each with whether it divides by it."""
+    for index in decision.reads:
+        value = group.node.inputs[index]
+        if value is not None:
+            yield value, index == 1 and has_meaning(group.node, Meaning.DIVIDING)
+    for value in group.result_values() if decision.gives else ():
+        yield value, False
+
+
+def _only_added(value: ir.Value) -> bool:
+    """Whether all that is done with `value`, moved or not, is adding it to something."""
+    pending = list(value.consumers())
+    while pending:
+        reader = pending.pop()
+        if has_meaning(reader, Meaning.CARRIER):
+            pending.extend(each for output in reader.outputs for each in output.consumers())
+        elif not has_meaning(reader, Meaning.ADDING):
+            return False
+    return True
+
+
+def _figure(value: ir.Value, measured: Range, format_: Format, divides: bool) -> str:
+    if _leaves(measured.absmax, format_):
+        return f"reaches {measured.absmax:.6g}"
+    if 0 < measured.absmax < _floor(format_) and not _only_added(value):
+        return f"reaches no further than {measured.absmax:.6g}"
+    if divides and measured.smallest < 2.0 ** (format_.quantum - 1):
+        return f"divides and goes down to {measured.smallest:.6g}"
+    return ""
+
+
+def _leaves(magnitude: float, format_: Format) -> bool:
+    rounded = formats.round_to(np.array([magnitude * _HEADROOM]), format_, saturate=False)
+    return not np.isfinite(rounded[0])
+
+
+def _floor(format_: Format) -> float:
+    """Below this magnitude rounding is too coarse, as subnormal numbers have few bits."""
+    coarse = max(_LARGEST_RELATIVE_ERROR, 2.0**-format_.significand)
+    return 2.0 ** (format_.quantum - 1) / coarse
