@@ -3,7 +3,7 @@
 __all__ = ["print_summary"]
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from onnxcast.report import Report
 
 _OUTPUTS_SHOWN = 10
+_PINS_SHOWN = 10
 
 _CHANGES = {
     "CAST_ADDED": "Casts added",
@@ -23,6 +24,8 @@ _CHANGES = {
     "CAST_IDENTITY_DROPPED": "Casts to the same type dropped",
     "INITIALIZER_SHRUNK": "constants stored narrow",
     "INITIALIZER_KEPT": "constants left wide",
+    "MASK_CLAMPED": "mask constants clamped",
+    "VALUE_SATURATES": "values beyond the range of the format on the samples",
 }
 
 
@@ -42,6 +45,7 @@ def print_summary(report: "Report", files: Sequence[Path], seconds: float) -> No
     if report.plan is not None:
         print_groups(console, report.plan)
         console.print()
+        _print_pins(report.plan.pins())
     console.print(_sizes(report))
     console.print()
     console.print(_changes(report))
@@ -54,6 +58,20 @@ def print_summary(report: "Report", files: Sequence[Path], seconds: float) -> No
     console.print()
     written = ", ".join(f"{path} ({size(path.stat().st_size)})" for path in files)
     console.print(f"{written} in {seconds:.1f} s", style="bold green", soft_wrap=True)
+
+
+def _print_pins(pins: Sequence[Mapping[str, str]]) -> None:
+    """The nodes that measured figures keep wide, the first few of them."""
+    if not pins:
+        return
+    table = new_table("pinned", "because")
+    for pin in pins[:_PINS_SHOWN]:
+        table.add_row(pin["node"], pin["figure"])
+    console = results()
+    console.print(table)
+    if len(pins) > _PINS_SHOWN:
+        console.print(f"and {len(pins) - _PINS_SHOWN} more, all in --report and --json")
+    console.print()
 
 
 def _sizes(report: "Report") -> Table:

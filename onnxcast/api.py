@@ -10,7 +10,7 @@ import onnx_ir as ir
 from onnxcast.conversion import Conversion
 from onnxcast.errors import InputError, VerificationError
 from onnxcast.files import Source, read_model
-from onnxcast.formats import FLOAT32, FLOAT32R_BITS, Format
+from onnxcast.formats import FLOAT32R_BITS, Format
 from onnxcast.graph.check import check_functions
 from onnxcast.pipeline import preparing_passes
 from onnxcast.planning import Plan, make_plan
@@ -40,7 +40,7 @@ def plan(model: object, *, target: str | Target | None = None, **options: Any) -
     chosen = get_target(target)
     policy = make_policy(preferred=chosen.preferred, **options)
     prepared = _read(model).model
-    for pass_ in preparing_passes(policy):
+    for pass_ in preparing_passes(policy, chosen):
         pass_(prepared)
     return make_plan(prepared, policy, chosen)
 
@@ -156,7 +156,7 @@ def optimize(  # noqa: PLR0913 - one keyword per option, as on the command line
         run.prepare(forget=forget_pins)
         return run.narrow("not verified")
     samples = _samples(source.model, inputs, input_shapes)
-    limit = _tolerance(tolerance, request.format or FLOAT32)
+    limit = _tolerance(tolerance, request.narrowest)
     with Worker() as worker:
         run.raise_opset(opset, samples, worker)
         run.learn_types(samples, worker)

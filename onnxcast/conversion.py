@@ -26,7 +26,7 @@ from onnxcast.search import pinned_only
 from onnxcast.targets import Target
 from onnxcast.verification.comparison import Tolerance
 from onnxcast.verification.observation import observed_types
-from onnxcast.verification.proof import first_difference, prove
+from onnxcast.verification.proof import first_difference, prove, prove_within
 from onnxcast.verification.prover import Prover
 from onnxcast.verification.range_pins import out_of_range, saturating, suspicious_ranges
 from onnxcast.verification.ranges import Range
@@ -70,7 +70,7 @@ class Conversion:
     def raise_opset(self, opset: str | int, samples: Samples | None, worker: Worker | None) -> None:
         """Raise the opset as far as asked for or needed, and check that nothing else changed."""
         policy = self._policy
-        least = FIRST_OPSET if policy.is_float32r and worker is not None else 0
+        least = FIRST_OPSET if policy.is_float32r else 0
         version = wanted_opset(opset, self._opset, policy.dtypes, policy.token, least)
         if version is None or version == self._opset:
             return
@@ -114,7 +114,7 @@ class Conversion:
         self._modified = bool(self._findings)
         if forget:
             self._modified |= forget_pins(self._model) > 0
-        self._run(preparing_passes(self._policy))
+        self._run(preparing_passes(self._policy, self._target))
 
     def pin_ranges(self, samples: Samples, worker: Worker) -> None:
         """Pin nodes whose values leave the format when the source runs on `samples`."""
@@ -128,7 +128,8 @@ class Conversion:
                 )
             except RuntimeFailure as failure:
                 logger.info("ranges not measured: %s", failure.message)
-        for node, figure in out_of_range(plan, self._ranges).items():
+        masks = self._policy.clamp_masks
+        for node, figure in out_of_range(plan, self._ranges, masks=masks).items():
             if not self._is_forced(node) and not pinned(node):
                 pin(node, figure)
 
@@ -213,8 +214,10 @@ class Conversion:
                 self._clock.progress(f"repair: try {len(pins)} pins")
                 with pinned_only(pins):
                     result = self.narrow(samples.origin, once=False)
-                if prover.matches(result.model, margin=MARGIN):
-                    return self.prove(result, samples, tolerance, worker)
+                proof = prove_within(prover, result.model, MARGIN, self._clock.progress)
+                if proof is not None:
+                    report = dataclasses.replace(result.report, proof=proof)
+                    return dataclasses.replace(result, report=report)
         return None
 
     def _is_forced(self, node: ir.Node) -> bool:

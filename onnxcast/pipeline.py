@@ -24,10 +24,10 @@ __all__ = ["build_pipeline", "narrowing_passes", "preparing_passes"]
 
 def build_pipeline(policy: Policy, target: Target) -> tuple[ir.passes.InPlacePass, ...]:
     """The passes for `policy`, in order; made anew for each model."""
-    return (*preparing_passes(policy), *narrowing_passes(policy, target))
+    return (*preparing_passes(policy, target), *narrowing_passes(policy, target))
 
 
-def preparing_passes(policy: Policy) -> tuple[ir.passes.InPlacePass, ...]:
+def preparing_passes(policy: Policy, target: Target) -> tuple[ir.passes.InPlacePass, ...]:
     """The first half: what makes a model plain without changing a value (but masks, on request).
 
     After it the plan sees what the source's own Casts amount to, and nothing that nobody reads.
@@ -44,7 +44,7 @@ def preparing_passes(policy: Policy) -> tuple[ir.passes.InPlacePass, ...]:
         NormalisePass(),
         FoldCastsPass(),
         TidyPass(),
-        *((ClampMasksPass(policy.format),) if policy.clamp_masks and policy.format else ()),
+        *((ClampMasksPass(policy, target),) if policy.clamp_masks else ()),
     )
 
 
@@ -58,7 +58,7 @@ def narrowing_passes(policy: Policy, target: Target) -> tuple[ir.passes.InPlaceP
     chosen = narrowing.get(policy.scope)
     return (
         *(() if chosen is None else (chosen(policy=policy, target=target),)),
-        *((IoTypesPass(policy.io_types),) if policy.io_types.changes else ()),
+        *((IoTypesPass(policy.io_types, target),) if policy.io_types.changes else ()),
         FoldCastsPass(),
         *((ShrinkInitializersPass(),) if policy.inline_cast else ()),
         TidyPass(),

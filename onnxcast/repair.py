@@ -7,6 +7,7 @@ do most are wide as well.
 """
 
 import dataclasses
+import logging
 import pathlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
@@ -15,7 +16,7 @@ import onnx_ir as ir
 from onnxcast.planning import PinLevel, Plan
 from onnxcast.search import Pins, fewest, growing, pinned_only
 from onnxcast.verification.sensitivity import Sensitivity
-from onnxcast.verification.session import Worker
+from onnxcast.verification.session import RuntimeFailure, Worker
 from onnxcast.verification.switches import Switched
 from onnxcast.verification.values import Feeds, Value
 
@@ -24,8 +25,10 @@ __all__ = ["MARGIN", "Repair"]
 MARGIN = 0.5
 """A repaired result shall be this far inside the tolerance, for the sake of other samples."""
 
-_SECONDS = 8.0
-"""So long nodes are told apart before the rest of a block shares its error."""
+_RUNS, _SECONDS = 128, 30.0
+"""So far nodes are told apart before the rest of a block shares its error."""
+
+_logger = logging.getLogger(__name__)
 
 _Ranking = Sequence[tuple[ir.Node, float]]
 
@@ -55,41 +58,48 @@ class Repair:
     progress: Callable[[str], None]
 
     def proposals(self) -> Iterator[Pins]:
-        """Pins to try, the fewest first, the last being all.
+        """Pins to try, the fewest first, the last being all."""
+        full = self.plan()
+        everything = self._pins([(group.node, 0.0) for group, _ in full.narrow()])
+        try:
+            yield from self._few(full, everything)
+        except RuntimeFailure as failure:
+            _logger.info("the model does not run with switches: %s", failure.message)
+        yield everything
+        yield self._pins([(node, 0.0) for node in everything], PinLevel.WIDE)
+
+    def _few(self, full: Plan, everything: Pins) -> Iterator[Pins]:
+        """Pins along a ranking.
 
         Raises:
             RuntimeFailure: The model does not run with switches in it.
         """
-        full = self.plan()
-        everything = self._pins([(group.node, 0.0) for group, _ in full.narrow()])
         with pinned_only(everything):
             light = self.plan()
-        self.progress("measure what narrow weights do")
-        wide = self._too_heavy(light)
-        with pinned_only({**everything, **wide}):
-            rest = self.plan()
         self.progress("measure what each node does")
-        ranking, number = self._needed(full, rest)
+        rivals, wide = self._rivals(full, light), self._pins([])
+        if rivals.errors([()])[0] > MARGIN / 2:
+            self.progress("measure what narrow weights do")
+            ranking, number = self._needed(self._rivals(light, None))
+            wide = self._pins(ranking[:number], PinLevel.WIDE)
+            with pinned_only({**everything, **wide}):
+                rivals = self._rivals(full, self.plan())
+        ranking, number = self._needed(rivals)
         for count in growing(number, len(ranking)):
             yield {**self._pins(ranking[:count]), **wide}
         yield {**everything, **wide}
-        yield self._pins(list(dict.fromkeys((n, 0.0) for n in everything)), PinLevel.WIDE)
 
-    def _too_heavy(self, light: Plan) -> Pins:
-        """Pins of the nodes whose narrow weights are too much although all else is wide."""
-        ranking, number = self._needed(light, None)
-        return self._pins(ranking[:number], PinLevel.WIDE)
-
-    def _needed(self, on: Plan, off: Plan | None) -> tuple[_Ranking, int]:
-        """The nodes in order, and how many of the first must do as `off` says."""
+    def _rivals(self, on: Plan, off: Plan | None) -> Sensitivity:
         switched = Switched(self.model, on, off)
-        if not switched.nodes:
-            return [], 0
-        sensitivity = Sensitivity(switched, self.sample, self.judge, self.worker, self.folder)
-        position = {node: index for index, node in enumerate(switched.nodes)}
+        return Sensitivity(switched, self.sample, self.judge, self.worker, self.folder)
+
+    def _needed(self, sensitivity: Sensitivity) -> tuple[_Ranking, int]:
+        """The nodes in order, and how many of the first must be switched off."""
+        position = {node: index for index, node in enumerate(sensitivity.nodes)}
         if sensitivity.errors([position.values()])[0] <= MARGIN:
             return [], 0
-        ranking = [each for each in sensitivity.rank(_SECONDS) if not self.spared(each[0])]
+        found = sensitivity.rank(runs=_RUNS, seconds=_SECONDS)
+        ranking = [each for each in found if not self.spared(each[0])]
         spared = set(position.values()) - {position[node] for node, _ in ranking}
 
         def passes(count: int) -> bool:
@@ -100,8 +110,10 @@ class Repair:
         return ranking, len(ranking) if number is None else number
 
     def _pins(self, ranking: _Ranking, level: PinLevel = PinLevel.WEIGHTS) -> Pins:
-        return {
-            node: (f"alone moves the outputs by {error:.3g} of the tolerance", level)
-            for node, error in ranking
-            if not self.spared(node)
-        }
+        return {node: (_figure(error), level) for node, error in ranking if not self.spared(node)}
+
+
+def _figure(error: float) -> str:
+    if error == 0:
+        return "pinned with all others, as fewer did not do"
+    return f"alone moves the outputs by {error:.3g} of the tolerance"

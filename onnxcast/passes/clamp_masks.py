@@ -11,8 +11,8 @@ After (float16)::
     masked = Where (keep, scores, low)
 
 A mask constant has one number below the format's range, once or many times, and none above it.
-Infinities stay. This changes the model, and is reported for each constant; without it an op that
-reads such a constant stays float32.
+Infinities stay, and so does a constant that no narrow op reads. This changes the model, and is
+reported for each constant; without it an op that reads such a constant stays float32.
 """
 
 from collections.abc import Iterator
@@ -22,9 +22,11 @@ import onnx_ir as ir
 
 from onnxcast.diagnostics import Code, Diagnostic
 from onnxcast.files import weight_range
-from onnxcast.formats import Format
 from onnxcast.graph.edit import constant_of, set_constant
 from onnxcast.graph.walk import model_graphs
+from onnxcast.planning import make_plan
+from onnxcast.policy import Policy
+from onnxcast.targets import GENERIC, Target
 
 __all__ = ["ClampMasksPass"]
 
@@ -36,25 +38,39 @@ class ClampMasksPass(ir.passes.InPlacePass):
         findings: One per constant that the last call clamped.
     """
 
-    def __init__(self, format_: Format) -> None:
-        self._format = format_
+    def __init__(self, policy: Policy, target: Target = GENERIC) -> None:
+        assert policy.format is not None
+        self._policy = policy
+        self._target = target
+        self._format = target.realised(policy.format)
         self.findings: list[Diagnostic] = []
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
         """Visit the float32 constants of `model` that are no graph inputs or outputs."""
         self.findings = []
+        before = {}
         for value in _constants(model):
-            mask = self._mask(constant_of(value))
-            if mask is None:
+            tensor = constant_of(value)
+            mask = self._mask(tensor)
+            if tensor is not None and mask is not None:
+                array, lowest = mask
+                before[value] = (tensor, lowest)
+                clamped = np.where(array == lowest, np.float32(self._format.min), array)
+                set_constant(value, ir.tensor(clamped.astype(np.float32), name=tensor.name))
+        # Only with the constants clamped the plan tells which of their readers would be narrow.
+        read = self._read_narrow(model) if before else set()
+        for value, (tensor, lowest) in before.items():
+            if value not in read:
+                set_constant(value, tensor)
                 continue
-            array, lowest = mask
-            clamped = np.where(array == lowest, np.float32(self._format.min), array)
-            tensor = ir.tensor(clamped.astype(np.float32), name=value.name)
-            set_constant(value, tensor)
             message = f"{value.name}: {lowest:.6g} became {self._format.min:.6g}"
             finding = Diagnostic(code=Code.MASK_CLAMPED, message=message, value=value.name or "")
             self.findings.append(finding)
         return ir.passes.PassResult(model, bool(self.findings))
+
+    def _read_narrow(self, model: ir.Model) -> set[ir.Value | None]:
+        plan = make_plan(model, self._policy, self._target)
+        return {group.node.inputs[i] for group, decision in plan.narrow() for i in decision.reads}
 
     def _mask(
         self, tensor: ir.TensorProtocol | None

@@ -15,7 +15,8 @@ After (float16)::
     }
 
 Keeps names, order and shapes. What a narrow op gives or reads needs no Cast: folding sees to that.
-An input whose value may be an initializer's keeps its type.
+Where the target's range is smaller than the type's, outputs are clipped to it first. An input whose
+value may be an initializer's keeps its type.
 """
 
 import onnx_ir as ir
@@ -23,7 +24,10 @@ import onnx_ir as ir
 from onnxcast.formats import Format, of
 from onnxcast.graph.edit import Casts, move_outputs
 from onnxcast.graph.opsets import import_onnx
+from onnxcast.graph.types import ElementTypes
+from onnxcast.planning import Rounded
 from onnxcast.policy import IoTypes
+from onnxcast.targets import GENERIC, Target
 
 __all__ = ["IoTypesPass"]
 
@@ -33,8 +37,9 @@ _FLOAT = ir.DataType.FLOAT
 class IoTypesPass(ir.passes.InPlacePass):
     """Changes the element types of float32 graph inputs and outputs."""
 
-    def __init__(self, io_types: IoTypes) -> None:
+    def __init__(self, io_types: IoTypes, target: Target = GENERIC) -> None:
         self._io_types = io_types
+        self._target = target
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
         """Visit the inputs and outputs of the main graph.
@@ -73,12 +78,14 @@ class IoTypesPass(ir.passes.InPlacePass):
 
     def _narrow_outputs(self, model: ir.Model, outputs: list[ir.Value], casts: Casts) -> bool:
         moves: dict[ir.Value, ir.Value] = {}
+        rounded = Rounded(casts, ElementTypes(model))
         for value in outputs:
             format_ = self._io_types.wanted(value.name or "")
             if format_ is None or value.is_graph_input() or value.is_initializer():
                 continue
-            narrow = casts.of(value, _dtype(model, format_))
-            narrow.type, narrow.shape = ir.TensorType(_dtype(model, format_)), value.shape
+            dtype = _dtype(model, format_)
+            narrow = rounded.low(value, self._target.realised(format_))
+            narrow.type, narrow.shape = ir.TensorType(dtype), value.shape
             moves[value] = narrow
         move_outputs(moves, casts.names)
         return bool(moves)

@@ -8,6 +8,7 @@ from onnxcast.planning.plan import Decision, Form, Plan
 from onnxcast.planning.planned_pass import PlannedPass
 from onnxcast.planning.planner import make_plan
 from onnxcast.planning.reasons import Reason
+from onnxcast.planning.storage import Rounded
 
 __all__ = [
     "Decision",
@@ -17,6 +18,7 @@ __all__ = [
     "Plan",
     "PlannedPass",
     "Reason",
+    "Rounded",
     "carry_out",
     "forget_marks",
     "forget_pins",

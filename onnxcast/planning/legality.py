@@ -68,6 +68,23 @@ class Legality:
             return Why(Reason.FUNCTION_BODY, op)
         return None
 
+    def why_never(self, group: Group) -> Why | None:
+        """What keeps float32 for `group` in any format: no opset lets the op run in half of it.
+
+        Such an op (a tree, a threshold) means its operands to the last bit.
+        """
+        node, schemas = group.node, self._types.schemas
+        signature, version = schemas.signature(node), schemas.version(node)
+        assert signature is not None
+        assert version is not None
+        for dtype in (ir.DataType.FLOAT16, ir.DataType.BFLOAT16):
+            type_ = ir.TensorType(dtype)
+            if all(signature.allows(variable, type_) for variable in group.variables):
+                return None
+            if _allowing_opset(node.domain, node.op_type, version, group.variable, dtype):
+                return None
+        return Why(Reason.SCHEMA, f"{node.op_type}-{signature.since_version}")
+
     def why_no_cast(self, node: ir.Node, format_: Format) -> Why | None:
         """What refuses a Cast to `format_` beside `node`; functions have opsets of their own."""
         assert format_.dtype is not None

@@ -105,7 +105,7 @@ class Plan:
         figures = {
             group.node.name or self.labels[group.node]: decision.detail
             for group, decision in self.decisions.items()
-            if decision.reason is Reason.PINNED
+            if decision.reason in (Reason.PINNED, Reason.WEIGHTS)
         }
         return [{"node": node, "figure": figure} for node, figure in figures.items()]
 

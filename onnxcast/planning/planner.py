@@ -153,7 +153,8 @@ class _Planner:
         if group.kind is not Kind.SCHEMA:
             return Form.WIDE, None
         if self._policy.is_float32r:
-            return Form.MARKED, None
+            never = self._legality.why_never(group)
+            return (Form.MARKED, None) if never is None else (Form.WIDE, never)
         carrier, matmul = _is_carrier(group.node), has_meaning(group.node, Meaning.MATMUL)
         by_storage = self._policy.scope is Scope.INPUTS or (
             not carrier
@@ -165,11 +166,12 @@ class _Planner:
         refusal = None if by_storage else self._legality.why_not(group, self._narrow)
         if not by_storage and refusal is None:
             return Form.NATIVE, None
+        impossible = self._legality.why_never(group) if by_storage else None
         # A weight is worth storing narrow although the op cannot run so; other values are not.
-        uncastable = self._legality.why_no_cast(group.node, self._narrow)
-        if uncastable is None and (by_storage or matmul):
+        impossible = impossible or self._legality.why_no_cast(group.node, self._narrow)
+        if impossible is None and (by_storage or matmul):
             return Form.STORAGE, refusal
-        return Form.WIDE, uncastable or refusal
+        return Form.WIDE, impossible or refusal
 
     def _multiplying(self, group: Group, form: Form, refusal: Why | None) -> Decision:
         """What a matmul-like group gets: operand types are the target's answer and nothing else."""
@@ -206,7 +208,7 @@ class _Planner:
         if not weights or self._policy.is_float32r:
             return wide(Reason.PINNED, pinned(group.node))
         detail = pinned(group.node)
-        return Decision(self._narrow, Reason.PINNED, detail, Form.STORAGE, weights)
+        return Decision(self._narrow, Reason.WEIGHTS, detail, Form.STORAGE, weights)
 
     def _carried(
         self, carriers: list[Group], computing: dict[Group, Decision]

@@ -34,6 +34,7 @@ class Meaning(enum.Enum):
     PERIODIC = "wraps its operand, so the error of a large operand is magnified"
     ADDING = "adds its operands, so that a small one hardly counts beside a large one"
     DIVIDING = "divides by its second operand, so a divisor that vanishes gives infinity"
+    EXPONENTIAL = "takes differences of its operand's elements to the exponent"
     COUNTING = "counts in floating point"
     QUANTISING = "turns numbers into integers and back by a float32 scale"
 
@@ -137,6 +138,11 @@ MEANINGS: tuple[Row, ...] = (
     *_rows(Meaning.PERIODIC, "Sin", "Cos"),
     *_rows(Meaning.ADDING, "Add", "Sub", "Sum"),
     *_rows(Meaning.DIVIDING, "Div"),
+    *_rows(Meaning.EXPONENTIAL, "Softmax", "LogSoftmax", "Exp"),
+    *_rows(Meaning.JUMPING, "ai.onnx.ml.Binarizer", "ai.onnx.ml.TreeEnsemble"),
+    *_rows(
+        Meaning.JUMPING, "ai.onnx.ml.TreeEnsembleClassifier", "ai.onnx.ml.TreeEnsembleRegressor"
+    ),
     *_rows(Meaning.COUNTING, "Range"),
 )
 

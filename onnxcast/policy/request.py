@@ -17,6 +17,7 @@ from onnxcast.formats import (
     BFLOAT16,
     FLOAT8E4M3FN,
     FLOAT16,
+    FLOAT32,
     FLOAT32R_BITS,
     Format,
     float32r,
@@ -144,6 +145,12 @@ class Policy:
         return {each.dtype for each in wanted if each is not None and each.dtype is not None}
 
     @property
+    def narrowest(self) -> Format:
+        """The format with the fewest significant bits that values may be rounded to."""
+        wanted = (self.format, self.io_types.rest, *self.io_types.named.values(), FLOAT32)
+        return min((each for each in wanted if each is not None), key=lambda f: f.significand)
+
+    @property
     def is_float32r(self) -> bool:
         """Whether values are marked as float32r, of any width, instead of cast."""
         return self.format is not None and self.format.dtype is None
@@ -210,7 +217,7 @@ def make_policy(  # noqa: PLR0913 - one keyword per option, as on the command li
         "matmul_output": _known("matmul output", matmul_output, _members(MatmulOutput)),
         "inline_cast": inline_cast,
         "clamp_masks": clamp_masks,
-        "io_types": parse_io_types(_io_types(io_types, keep_io_types), format_, DTYPES),
+        "io_types": _io_types(io_types, keep_io_types, format_),
     }
     return Policy(scope=chosen, format=format_, **options)
 
@@ -227,18 +234,19 @@ def _either(
 
 
 def _io_types(
-    given: str | Mapping[str, str], kept: bool | Iterable[str] | None
-) -> str | Mapping[str, str]:
-    """What `keep_io_types` of other tools comes to: all, none, or some names."""
+    given: str | Mapping[str, str], kept: bool | Iterable[str] | None, narrow: Format | None
+) -> IoTypes:
+    """What is asked for, in our words or in other tools': all are kept, none, or some by name."""
     if kept is None:
-        return given
+        return parse_io_types(given, narrow, DTYPES)
     if given != "keep":
         raise InputError("io_types together with keep_io_types: they say the same, give one")
     if isinstance(kept, bool):
-        return "keep" if kept else "narrow"
+        return parse_io_types("keep" if kept else "narrow", narrow, DTYPES)
     if isinstance(kept, str) or not isinstance(kept, Iterable):
         raise InputError(f"keep_io_types {kept!r}: True, False or a list of names is wanted")
-    return ",".join(["narrow", *(f"{name}=fp32" for name in kept)])
+    rest = parse_io_types("narrow", narrow, DTYPES).rest
+    return IoTypes(rest, dict.fromkeys(kept, FLOAT32))
 
 
 def _narrow(
@@ -256,7 +264,7 @@ def _narrow(
 
 
 def _float32r(bits: object) -> Format:
-    if not isinstance(bits, int) or not 1 <= bits <= 22:
+    if not isinstance(bits, int) or isinstance(bits, bool) or not 1 <= bits <= 22:
         raise InputError(f"fp32r bits {bits!r}: 1 to 22 explicit significand bits are wanted")
     return float32r(bits)
 

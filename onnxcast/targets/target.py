@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from onnxcast.formats import FLOAT8E4M3FN, FLOAT32, Format, join
+from onnxcast.formats import FLOAT8E4M3FN, FLOAT32, Format, contains, join
 
 __all__ = ["Target"]
 
@@ -32,7 +32,7 @@ class Target:
         The only source of this policy (seed: ``target.getMatmultOperandType``). A narrow operand
         keeps its type.
         """
-        return wanted if format_.bits > wanted.bits else format_
+        return wanted if contains(format_, wanted) else format_
 
     def matmul_operand_pair(self, first: Format, second: Format) -> tuple[Format, Format]:
         """Make the types of both operands legal together, by the least that contains both."""

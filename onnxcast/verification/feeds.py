@@ -12,6 +12,7 @@ from onnx import numpy_helper
 from onnxcast.errors import InputError
 from onnxcast.files import is_special
 from onnxcast.verification.inputs import InputSpec, check_sample, input_specs
+from onnxcast.verification.polygraphy import read_samples
 from onnxcast.verification.synthesis import parse_input_shape, random_feeds
 from onnxcast.verification.values import Feeds, Value
 
@@ -33,8 +34,9 @@ def load_feeds(source: FeedSource | None, inputs: Sequence[InputSpec]) -> list[F
 
     Args:
         source: An `.npz` file of one array per input; a directory of such files, taken in the order
-            of their names; an ONNX `test_data_set_*` directory, or one that contains several; one
-            sample or a list of samples as dicts. None makes up one sample by `random_feeds`.
+            of their names; an ONNX `test_data_set_*` directory, or one that contains several;
+            a `.json` file of Polygraphy's; one sample or a list of samples as dicts. None makes up
+            one sample by `random_feeds`.
         inputs: What the model asks for. For a type that numpy lacks, such as bfloat16, float32
             is accepted and rounded.
 
@@ -58,7 +60,10 @@ def _samples(
         yield "the sample", source
     elif isinstance(source, str | pathlib.Path):
         for path in _sample_paths(pathlib.Path(source)):
-            yield str(path), _read_data_set(path, inputs) if path.is_dir() else _read_npz(path)
+            if path.suffix == ".json":
+                yield from _read_json(path)
+            else:
+                yield str(path), _read_data_set(path, inputs) if path.is_dir() else _read_npz(path)
     else:
         if not source:
             raise InputError("the list of samples is empty; give at least one sample")
@@ -70,12 +75,12 @@ def _sample_paths(path: pathlib.Path) -> list[pathlib.Path]:
     """The `.npz` files and data set directories that a path stands for."""
     if not path.exists():
         raise InputError(f"samples {path}: no such file; give an .npz file or a folder of samples")
-    if path.is_file() and path.suffix == ".npz":
+    if path.is_file() and path.suffix in (".npz", ".json"):
         return [path]
     if not path.is_dir():
         raise InputError(
-            f"samples {path}: neither an .npz file nor a folder; give an .npz file or a folder of "
-            "samples"
+            f"samples {path}: neither an .npz file, Polygraphy's .json nor a folder; give one of "
+            "these"
         )
     try:
         next(path.iterdir(), None)  # `glob` would find nothing where it may not look
@@ -108,6 +113,16 @@ def _read_npz(path: pathlib.Path) -> dict[str, Value]:
             return dict(file)
     except Exception as error:  # a damaged file shows in any of a dozen ways
         raise _unreadable(path, error) from error
+
+
+def _read_json(path: pathlib.Path) -> Iterator[tuple[str, Mapping[str, Value]]]:
+    _check_regular(path)
+    try:
+        samples = read_samples(path)
+    except Exception as error:  # a damaged file shows in any of a dozen ways
+        raise _unreadable(path, error) from error
+    for index, sample in enumerate(samples):
+        yield f"{path}, sample {index}", sample
 
 
 def _to_optional(proto: onnx.OptionalProto) -> Any:

@@ -13,9 +13,12 @@ import onnx_ir as ir
 
 from onnxcast import formats
 from onnxcast.errors import InputError
+from onnxcast.verification.bounds import index_bound, is_length
 from onnxcast.verification.values import Array, Feeds, Value, is_foreign
 
 __all__ = ["InputSpec", "check_sample", "format_shape", "input_specs"]
+
+_MAY_BE_INDICES = (ir.DataType.INT32, ir.DataType.INT64)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,6 +31,8 @@ class InputSpec:
         shape: A size, a symbolic name or None for each dimension; None for an unknown rank.
         kind: What it is.
         required: False if the model has a value of its own, an initializer of the same name.
+        bound: The number of rows that it, being an index, chooses from; None if that is not known.
+        length: Whether it says how long sequences are.
     """
 
     name: str
@@ -35,6 +40,8 @@ class InputSpec:
     shape: tuple[int | str | None, ...] | None
     kind: Literal["tensor", "sequence", "optional"] = "tensor"
     required: bool = True
+    bound: int | None = None
+    length: bool = False
 
 
 def input_specs(model: ir.Model) -> list[InputSpec]:
@@ -78,7 +85,10 @@ def _spec(value: ir.Value, graph: ir.Graph) -> InputSpec:
     if isinstance(value.type, ir.OptionalType):
         return InputSpec(name, None, None, "optional", required)
     shape = None if value.shape is None else tuple(map(_dimension, value.shape))
-    return InputSpec(name, value.dtype, shape, required=required)
+    if value.dtype not in _MAY_BE_INDICES:
+        return InputSpec(name, value.dtype, shape, required=required)
+    bound, length = index_bound(value), is_length(value)
+    return InputSpec(name, value.dtype, shape, "tensor", required, bound, length)
 
 
 def _dimension(dimension: int | ir.SymbolicDim) -> int | str | None:

@@ -14,6 +14,7 @@ import dataclasses
 import pathlib
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
 import onnx_ir as ir
 
@@ -21,10 +22,10 @@ from onnxcast.files import Source, commit
 from onnxcast.verification.comparison import OutputError, Tolerance, bit_equal, worst
 from onnxcast.verification.prover import Prover, refusal
 from onnxcast.verification.session import Worker
-from onnxcast.verification.twin import build_twin
+from onnxcast.verification.twin import Twin, build_twin
 from onnxcast.verification.values import Feeds
 
-__all__ = ["Proof", "first_difference", "prove"]
+__all__ = ["Proof", "first_difference", "prove", "prove_within"]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -60,6 +61,11 @@ class Proof:
     twin_errors: Sequence[OutputError]
     as_is_errors: Sequence[OutputError]
     diverging: str = ""
+
+    @property
+    def ran(self) -> bool:
+        """Whether there are numbers to judge by: the twin ran, and nothing refused the result."""
+        return self.twin == "ran" and not self.as_is.startswith("failed")
 
     @property
     def worst(self) -> OutputError | None:
@@ -107,32 +113,65 @@ def prove(  # noqa: PLR0913 - what is compared, on what, and two ways to talk ab
         progress("run the source")
         prover.run_reference()
         progress("run the result as is")
-        as_is, as_is_errors = prover.run_as_is(result)
-        default_level = prover.load_at_default_level()
+        as_is = _AsIs(*prover.run_as_is(result), prover.load_at_default_level())
         progress("run the twin")
         twin = build_twin(result)
-        twin_ran, twin_errors = prover.run_twin(twin)
-        ran = twin_ran == "ran" and not as_is.startswith("failed")
-        ok = ran and all(error.ok for error in (*twin_errors, *as_is_errors))
-        diverging = ""
-        if diagnose and ran and not ok:
-            progress("look for the first diverging node")
-            twin_fails = not all(error.ok for error in twin_errors)
-            diverging = prover.locate(twin.model if twin_fails else result, as_is=not twin_fails)
-    return Proof(
-        ok=ok,
-        samples=len(feeds),
+        proof = _proof(prover, as_is, twin, *prover.run_twin(twin))
+        if not (diagnose and proof.ran and not proof.ok):
+            return proof
+        progress("look for the first diverging node")
+        twin_fails = not all(error.ok for error in proof.twin_errors)
+        diverging = prover.locate(twin.model if twin_fails else result, as_is=not twin_fails)
+        return dataclasses.replace(proof, diverging=diverging)
+
+
+def prove_within(
+    prover: Prover, result: ir.Model, margin: float, progress: Callable[[str], None]
+) -> Proof | None:
+    """Prove `result` against a source that has been run; None if it is not well inside.
+
+    Args:
+        prover: Has run the source.
+        result: The model after.
+        margin: The part of the tolerance that the twin may use up.
+        progress: Told each step as it begins.
+    """
+    twin = build_twin(result)
+    progress("run the twin")
+    ran, errors = prover.run_twin(twin)
+    if ran != "ran" or not prover.within(errors, margin):
+        return None
+    progress("run the result as is")
+    as_is = _AsIs(*prover.run_as_is(result), prover.load_at_default_level())
+    proof = _proof(prover, as_is, twin, ran, errors)
+    return proof if proof.ok else None
+
+
+class _AsIs(NamedTuple):
+    """What became of the result itself."""
+
+    ran: str
+    errors: Sequence[OutputError]
+    default_level: str
+
+
+def _proof(
+    prover: Prover, as_is: _AsIs, twin: Twin, ran: str, errors: Sequence[OutputError]
+) -> Proof:
+    proof = Proof(
+        ok=all(error.ok for error in (*errors, *as_is.errors)),
+        samples=prover.samples,
         reference=prover.reference,
-        as_is=as_is,
-        twin=twin_ran,
-        default_level=default_level,
+        as_is=as_is.ran,
+        twin=ran,
+        default_level=as_is.default_level,
         rounded=twin.rounded,
         assumed=twin.assumed,
-        tolerance=tolerance,
-        twin_errors=twin_errors,
-        as_is_errors=as_is_errors,
-        diverging=diverging,
+        tolerance=prover.tolerance,
+        twin_errors=errors,
+        as_is_errors=as_is.errors,
     )
+    return dataclasses.replace(proof, ok=proof.ok and proof.ran)
 
 
 def first_difference(

@@ -58,7 +58,8 @@ class Prover:
     ) -> None:
         self._worker = worker
         self._feeds = feeds
-        self._tolerance = tolerance
+        self.tolerance = tolerance
+        self.samples = len(feeds)
         self._folder = folder
         self._source = source
         self._model = source.model
@@ -99,23 +100,17 @@ class Prover:
             source = self._source
             self._wanted_as_is = self._run(source.model, source.path, "source.onnx")
         usual = default_tolerance(narrowest_format(self._source.model))
-        given = self._tolerance
+        given = self.tolerance
         self._tolerance_as_is = Tolerance(max(given.max, usual.max), max(given.rms, usual.rms))
 
-    def matches(self, result: ir.Model, *, margin: float) -> bool:
-        """Whether `result` matches, and its twin does within that much of the tolerance."""
-        ran, errors = self.run_twin(build_twin(result))
-        if ran != "ran" or not all(
-            error.ok and _in_tolerances(error, self._tolerance) <= margin for error in errors
-        ):
-            return False
-        as_is, errors = self.run_as_is(result)
-        return not as_is.startswith("failed") and all(error.ok for error in errors)
+    def within(self, errors: Sequence[OutputError], margin: float) -> bool:
+        """Whether all errors pass with that much of the tolerance."""
+        return all(error.ok and _in_tolerances(error, self.tolerance) <= margin for error in errors)
 
     def error(self, outputs: Mapping[str, Value]) -> float:
         """How far outputs for the first sample are from the source's, in tolerances."""
-        errors = compare(self._wanted[0], outputs, self._tolerance)
-        return max((_in_tolerances(error, self._tolerance) for error in errors), default=0.0)
+        errors = compare(self._wanted[0], outputs, self.tolerance)
+        return max((_in_tolerances(error, self.tolerance) for error in errors), default=0.0)
 
     def run_as_is(self, result: ir.Model) -> tuple[str, list[OutputError]]:
         """Run the result itself; say whether that was possible."""
@@ -141,12 +136,12 @@ class Prover:
             found = self._run(twin.model, None, "twin.onnx")
         except RuntimeFailure as failure:
             return _told(failure), []
-        return "ran", _compared(self._wanted, found, self._tolerance)
+        return "ran", _compared(self._wanted, found, self.tolerance)
 
     def locate(self, candidate: ir.Model, *, as_is: bool) -> str:
         """Look for the first node at which `candidate` diverges from what it is compared with."""
         reference = self._source.model if as_is else self._model
-        tolerance = self._tolerance_as_is if as_is else self._tolerance
+        tolerance = self._tolerance_as_is if as_is else self.tolerance
         feeds = (_fed(self._feeds, reference), _fed(self._feeds, candidate))
         try:
             return first_diverging(

@@ -10,7 +10,7 @@ from onnxcast import formats
 from onnxcast.formats import Format
 from onnxcast.planning import Decision, Group, Plan
 from onnxcast.policy import Meaning, has_meaning
-from onnxcast.verification.ranges import Range, measure_extremes, measure_ranges
+from onnxcast.verification.ranges import Range, measure_magnitudes, measure_ranges
 from onnxcast.verification.session import Worker
 from onnxcast.verification.values import Feeds
 
@@ -21,6 +21,10 @@ _HEADROOM = 2.0
 
 # A value whose largest elements would lose more than this much of themselves has vanished.
 _LARGEST_RELATIVE_ERROR = 2.0**-6
+
+
+# In an exponent a step is the relative error of what comes out of it.
+_COARSEST_EXPONENT = 0.5
 
 
 def suspicious_ranges(
@@ -44,34 +48,42 @@ def suspicious_ranges(
         for value, divides in _rounded_values(group, decision):
             rounded[value.name or ""] = decision.format
             divisors.update([value.name or ""] if divides else [])
-    extremes = measure_extremes(model, rounded, feeds, worker, folder)
     limits = {
         name: rounded[name].max
-        for name, (low, high) in extremes.items()
-        if name in divisors or _is_suspicious(max(-low, high), rounded[name])
+        for name, absmax in measure_magnitudes(model, rounded, feeds, worker, folder).items()
+        if name in divisors or _is_suspicious(absmax, rounded[name])
     }
     return measure_ranges(model, limits, feeds, worker, folder) if limits else {}
 
 
 def _is_suspicious(absmax: float, format_: Format) -> bool:
-    return not absmax < np.inf or _leaves(absmax, format_) or 0 < absmax < _floor(format_)
+    coarse = 2.0 ** (1 - format_.significand) * absmax > _COARSEST_EXPONENT
+    return not absmax < np.inf or coarse or _leaves(absmax, format_) or 0 < absmax < _floor(format_)
 
 
-def out_of_range(plan: Plan, ranges: Mapping[str, Range]) -> dict[ir.Node, str]:
+def out_of_range(
+    plan: Plan, ranges: Mapping[str, Range], *, masks: bool = False
+) -> dict[ir.Node, str]:
     """The nodes that `plan` narrows although their values leave the format, with the figure.
 
     A value leaves the format if its largest elements would overflow, or be rounded away where more
-    is done with it than adding it to something, or if a divisor would become zero.
+    is done with it than adding it to something; if a divisor would become zero; or if an exponent
+    would go in steps that are too coarse.
 
     Args:
         plan: What would be narrowed.
         ranges: The range of each value by name.
+        masks: Whether what is far below 0 is a mask, clamped on request, and may overflow.
     """
     found: dict[ir.Node, str] = {}
     for group, decision in plan.narrow():
         for value, divides in _rounded_values(group, decision):
             measured = ranges.get(value.name or "")
-            figure = "" if measured is None else _figure(value, measured, decision.format, divides)
+            figure = (
+                ""
+                if measured is None
+                else _figure(value, measured, decision.format, divides, masks)
+            )
             if figure:
                 found[group.node] = f"{value.name} {figure}"
     return found
@@ -98,23 +110,47 @@ def _rounded_values(group: Group, decision: Decision) -> Iterator[tuple[ir.Value
         yield value, False
 
 
+def _readers(value: ir.Value) -> Iterator[ir.Node]:
+    """The nodes that read `value`, moved or not."""
+    pending, seen = [value], {value}
+    while pending:
+        for reader in pending.pop().consumers():
+            yield reader
+            if has_meaning(reader, Meaning.CARRIER):
+                fresh = [output for output in reader.outputs if output not in seen]
+                pending.extend(fresh)
+                seen.update(fresh)
+
+
 def _only_added(value: ir.Value) -> bool:
     """Whether all that is done with `value`, moved or not, is adding it to something."""
-    pending = list(value.consumers())
+    kinds = (Meaning.CARRIER, Meaning.ADDING)
+    return all(any(has_meaning(node, kind) for kind in kinds) for node in _readers(value))
+
+
+def _in_exponent(value: ir.Value) -> bool:
+    """Whether `value`, moved or added to something or not, is taken to the exponent."""
+    pending, seen = [value], {value}
     while pending:
-        reader = pending.pop()
-        if has_meaning(reader, Meaning.CARRIER):
-            pending.extend(each for output in reader.outputs for each in output.consumers())
-        elif not has_meaning(reader, Meaning.ADDING):
-            return False
-    return True
+        for reader in _readers(pending.pop()):
+            if has_meaning(reader, Meaning.EXPONENTIAL):
+                return True
+            if has_meaning(reader, Meaning.ADDING):
+                fresh = [output for output in reader.outputs if output not in seen]
+                pending.extend(fresh)
+                seen.update(fresh)
+    return False
 
 
-def _figure(value: ir.Value, measured: Range, format_: Format, divides: bool) -> str:
-    if _leaves(measured.absmax, format_):
-        return f"reaches {measured.absmax:.6g}"
+def _figure(value: ir.Value, measured: Range, format_: Format, divides: bool, masks: bool) -> str:
+    reached = max(measured.high, 0.0) if masks else measured.absmax
+    if _leaves(reached, format_):
+        return f"reaches {reached:.6g}"
     if 0 < measured.absmax < _floor(format_) and not _only_added(value):
         return f"reaches no further than {measured.absmax:.6g}"
+    step = 2.0 ** (1 - format_.significand) * abs(measured.high)
+    if _COARSEST_EXPONENT < step < np.inf and _in_exponent(value):
+        return f"goes to the exponent and up to {measured.high:.6g}, in steps of {step:.3g}"
     if divides and measured.smallest < 2.0 ** (format_.quantum - 1):
         return f"divides and goes down to {measured.smallest:.6g}"
     return ""

@@ -18,7 +18,7 @@ from onnxcast.verification.reductions import FIRST_OPSET, Reducer
 from onnxcast.verification.session import Worker
 from onnxcast.verification.values import Feeds
 
-__all__ = ["Range", "measure_extremes", "measure_ranges"]
+__all__ = ["Range", "measure_magnitudes", "measure_ranges"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,20 +76,23 @@ def measure_ranges(
     return {name: _merged(rows) for name, rows in found.items()}
 
 
-def measure_extremes(
+def measure_magnitudes(
     model: ir.Model,
     names: Collection[str],
     feeds: Sequence[Feeds],
     worker: Worker,
     folder: pathlib.Path,
-) -> Mapping[str, tuple[float, float]]:
-    """Least and greatest element of each named value, or of 0; a quick look before a range.
+) -> Mapping[str, float]:
+    """Largest magnitude of each named value, a quick look before a range.
 
-    Arguments and errors are those of `measure_ranges`. An element that is not a number makes both
-    infinite.
+    Arguments and errors are those of `measure_ranges`. Infinite where an element is not finite, or
+    where the sum of all magnitudes is not.
     """
-    found = _measured(model, names, Reducer.extremes, feeds, worker, folder)
-    return {name: (float(rows.min()), float(rows.max())) for name, rows in found.items()}
+    found = _measured(model, names, Reducer.magnitude, feeds, worker, folder)
+    return {
+        name: float(rows[:, 0].max()) if np.isfinite(rows).all() else np.inf
+        for name, rows in found.items()
+    }
 
 
 def _measured(

@@ -34,16 +34,20 @@ class Reducer:
 
     def add(self, op: str, *operands: ir.Value, **attributes: int) -> ir.Value:
         """Append a node and return its result."""
-        node = ir.node(op, list(operands), attributes)
+        # ir.node would look at each attribute for a long time.
+        node = ir.Node("", op, operands, [ir.AttrInt64(*each) for each in attributes.items()])
         node.outputs[0].name = self.names.fresh(op.lower())
         self._graph.append(node)
         return node.outputs[0]
 
-    def extremes(self, value: ir.Value) -> str:
-        """Output the least and the greatest element of a float32 tensor, or of 0."""
-        padded = self._padded(value, 0.0)
-        low, high = (self.add(op, padded, keepdims=1) for op in ("ReduceMin", "ReduceMax"))
-        return self.output(self.add("Concat", low, high, axis=0))
+    def magnitude(self, value: ir.Value) -> str:
+        """Output two numbers of a float32 tensor: its largest magnitude, and the sum of all.
+
+        Only a sum is sure to show what is not a number.
+        """
+        padded = self._padded(self.add("Abs", value), 0.0)
+        numbers = (self.add(op, padded, keepdims=1) for op in ("ReduceMax", "ReduceSum"))
+        return self.output(self.add("Concat", *numbers, axis=0))
 
     def finite(self, magnitude: ir.Value) -> ir.Value:
         """Where a magnitude is neither infinite nor NaN."""

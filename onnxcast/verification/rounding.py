@@ -18,6 +18,7 @@ import onnx_ir as ir
 from onnxcast import formats
 from onnxcast.formats import FLOAT32, Format
 from onnxcast.graph.edit import Names
+from onnxcast.graph.opsets import onnx_opset
 
 __all__ = ["FIRST_OPSET", "Roundings"]
 
@@ -26,6 +27,7 @@ FIRST_OPSET = 9
 
 _DOMAIN = "onnxcast.rounding"
 _IR_WITH_FUNCTIONS = 8
+_OPSET = 13  # for a model without any ONNX op
 _HUGE = 2.0**96
 _SCALE = 2.0**-32
 
@@ -48,9 +50,8 @@ class Roundings:
         if format_ != formats.of(format_.dtype):
             nodes = self._clip(value, format_)
             value = nodes[-1].outputs[0]
-        nodes.append(self._named(ir.node("Cast", [value], {"to": format_.dtype})))
-        back = ir.node("Cast", nodes[-1].outputs[:1], {"to": ir.DataType.FLOAT})
-        return [*nodes, self._named(back)]
+        nodes.append(self._named(_cast(value, format_.dtype)))
+        return [*nodes, self._named(_cast(nodes[-1].outputs[0], ir.DataType.FLOAT))]
 
     def _named(self, node: ir.Node) -> ir.Node:
         node.name = self._names.fresh("round")
@@ -68,11 +69,15 @@ class Roundings:
     def _call(self, value: ir.Value, format_: Format) -> ir.Node:
         name = f"RoundFloat32r{format_.significand - 1}"
         if (_DOMAIN, name, "") not in self._model.functions:
-            version = self._model.opset_imports.get("", self._model.opset_imports.get("ai.onnx", 0))
+            version = onnx_opset(self._model) or self._model.opset_imports.setdefault("", _OPSET)
             self._model.functions[_DOMAIN, name, ""] = _function(name, format_, version)
             self._model.opset_imports[_DOMAIN] = 1
             self._model.ir_version = max(self._model.ir_version, _IR_WITH_FUNCTIONS)
         return self._named(ir.node(name, [value], domain=_DOMAIN))
+
+
+def _cast(value: ir.Value, dtype: ir.DataType) -> ir.Node:
+    return ir.Node("", "Cast", [value], [ir.AttrInt64("to", dtype)])
 
 
 class _Body:

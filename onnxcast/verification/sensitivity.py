@@ -54,6 +54,11 @@ class Sensitivity:
         self._path = folder / "switched.onnx"
         commit(switched.model, self._path)
 
+    @property
+    def nodes(self) -> list[ir.Node]:
+        """The nodes, in the order of their switches."""
+        return self._switched.nodes
+
     def errors(self, choices: Sequence[Collection[int]]) -> list[float]:
         """The error of the outputs for each choice of switches that are on.
 
@@ -64,11 +69,12 @@ class Sensitivity:
         results = self._worker.run(self._path, feeds, level="disable_all")
         return [self._judge(outputs) for outputs in results]
 
-    def rank(self, seconds: float) -> list[tuple[ir.Node, float]]:
+    def rank(self, *, runs: int, seconds: float) -> list[tuple[ir.Node, float]]:
         """The nodes with what each alone does to the outputs, the worst first.
 
         Args:
-            seconds: After so long no more blocks are split.
+            runs: After so many runs no more blocks are split.
+            seconds: Nor after so long.
 
         Raises:
             RuntimeFailure: The model does not run.
@@ -88,8 +94,9 @@ class Sensitivity:
                     settled.append((own, block))
                 else:
                     heapq.heappush(waiting, (-own, next(order), block))
+            runs -= len(fresh)
             fresh = []
-            while waiting and len(fresh) < _BLOCKS and time.monotonic() < end:
+            while waiting and len(fresh) < min(_BLOCKS, runs) and time.monotonic() < end:
                 block = heapq.heappop(waiting)[2]
                 middle = len(block) // 2
                 fresh += [block[:middle], block[middle:]]

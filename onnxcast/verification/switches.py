@@ -72,7 +72,7 @@ class Switched:
         }
         before = {} if off is None else _by_node(off)
         for node, groups in _by_node(on).items():
-            if node in twins and not has_meaning(node, Meaning.CARRIER):
+            if node in twins and _rounds(node, groups):
                 self._switch(twins[node], groups, before.get(node, {}))
                 self.nodes.append(node)
         self._switches.shape = ir.Shape([len(self.nodes)])
@@ -88,13 +88,17 @@ class Switched:
         graph = node.graph
         assert graph is not None
         index = ir.tensor(np.array(len(self.nodes)))
-        position = self._named(ir.node("Constant", [], {"value": index}))
-        switch = self._named(ir.node("Gather", [self._switches, position.outputs[0]]))
+        position = self._named(ir.Node("", "Constant", [], [ir.AttrTensor("value", index)]))
+        switch = self._named(ir.Node("", "Gather", [self._switches, position.outputs[0]]))
         given = [value for value in node.outputs if value.name]
-        choice = ir.node(
+        choice = ir.Node(
+            "",
             "If",
             [switch.outputs[0]],
-            {"then_branch": self._branch(node, on), "else_branch": self._branch(node, off)},
+            [
+                ir.AttrGraph("then_branch", self._branch(node, on)),
+                ir.AttrGraph("else_branch", self._branch(node, off)),
+            ],
             num_outputs=len(given),
             name=self._names.fresh("choice"),
         )
@@ -163,6 +167,12 @@ class Switched:
         node.name = self._names.fresh("switch")
         node.outputs[0].name = self._names.fresh("switch")
         return node
+
+
+def _rounds(node: ir.Node, groups: _Decisions) -> bool:
+    """Whether `node` rounds by itself; data movement mostly does not."""
+    inside = all(decision.gives for decision in groups.values())
+    return not (has_meaning(node, Meaning.CARRIER) and inside)
 
 
 def _by_node(plan: Plan) -> dict[ir.Node, dict[Group, Decision]]:

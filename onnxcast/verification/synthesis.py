@@ -33,9 +33,11 @@ def random_feeds(
 
     A symbolic size is the same wherever its name appears, and `a + b` is the sum of its parts. What
     nobody fixed is 1 on the first axis, which is mostly the batch and in exported models often
-    hard-wired, and 8 elsewhere. Floats are standard normal. int32 and int64 may be indices, so they
-    are 0 or 1; other integers are data, from 0 to 100. An input with "mask" in its name is 0 or 1
-    with a leading 1, so that no row is masked out entirely. Optional inputs are absent.
+    hard-wired, and 8 elsewhere. Floats are standard normal. int32 and int64 may be indices: they
+    are below the number of rows that they choose from where the graph tells it, else 0 or 1;
+    lengths of sequences are 1. Other integers are data, from 0 to 100. An input with "mask" in its
+    name is 0 or 1 with a leading 1, so that no row is masked out entirely. Optional inputs are
+    absent.
 
     Args:
         specs: What the model asks for; inputs that it has a value for are left out.
@@ -147,23 +149,27 @@ def _made_up(
             f"input {spec.name!r}: shape {format_shape(shape)} has {math.prod(shape)} elements, at "
             f"most {_MOST_ELEMENTS} are made up; give a smaller shape, or samples"
         )
-    values = _drawn(formats.of(spec.dtype), shape, "mask" in spec.name.lower(), generator)
+    values = _drawn(spec, formats.of(spec.dtype), shape, generator)
     return values.astype(str if spec.dtype is ir.DataType.STRING else spec.dtype.numpy())
 
 
 def _drawn(
+    spec: InputSpec,
     format: formats.Format,  # noqa: A002 - the word of this project
     shape: tuple[int, ...],
-    mask: bool,
     generator: np.random.Generator,
 ) -> Array:
     if format.kind is Kind.STRING:
         return np.asarray(generator.choice(["a", "b"], shape))
-    if mask:
+    if "mask" in spec.name.lower():
         values = np.asarray(generator.integers(0, 2, shape))
         np.atleast_1d(values)[..., :1] = 1
         return values
     if format.kind in (Kind.FLOAT, Kind.COMPLEX):
         return np.asarray(generator.standard_normal(shape))
-    highest = 1 if format in _MAY_BE_INDICES else min(_HIGHEST_DATUM, int(format.max))
+    if spec.length:
+        return np.ones(shape, np.int64)
+    highest = min(_HIGHEST_DATUM, int(format.max))
+    if format in _MAY_BE_INDICES:
+        highest = 1 if spec.bound is None else spec.bound - 1
     return np.asarray(generator.integers(0, highest + 1, shape))

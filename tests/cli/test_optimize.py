@@ -11,7 +11,7 @@ import pytest
 import onnxcast
 from onnxcast.policy import TOKENS
 from onnxcast_cli import main
-from tests.cli.conftest import Command
+from tests.cli.conftest import Command, Ran
 
 
 def weight_type(path: Path) -> int:
@@ -213,3 +213,132 @@ def test_an_opset_too_old_for_the_matmuls_is_told(command: Command, tmp_path: Pa
     assert f"{told}: the op takes the format from opset 22 on" in ran.err
     ran = command("optimize", model, "--fp32-cast", "matmult-bf16", "--opset", "22")
     assert "compute in float32" not in ran.err
+
+
+def groups(ran: Ran) -> dict[str, tuple[str, str, str]]:
+    """Format, reason and detail by node, from the report on the standard output."""
+    assert ran.code == 0, ran.err
+    return {
+        group["node"]: (group["format"], group["reason"], group["detail"])
+        for group in json.loads(ran.out)["groups"]
+    }
+
+
+def test_what_is_to_be_narrowed_reaches_the_result(command: Command, perceptron: Path) -> None:
+    asked = ["--fp32-cast", "matmult-fp16", "--narrow-op", "Add", "--narrow-node", "re:li.it"]
+    found = groups(command("optimize", perceptron, "--no-verify", *asked, "--json"))
+    assert found == {
+        "product": ("float16", "MATMUL_OPERANDS", "generic"),
+        "sum": ("float16", "REQUESTED", "op Add"),
+        "limit": ("float16", "REQUESTED", "node limit"),
+    }
+
+
+def test_patterns_may_be_given_more_than_once(command: Command, perceptron: Path) -> None:
+    asked = ["--keep-op", "Re*", "--keep-op", "re:Ad+", "--narrow-node", "limit"]
+    found = groups(command("optimize", perceptron, "--no-verify", *asked, "--json"))
+    assert {node: reason for node, (_, reason, _) in found.items()} == {
+        "product": "MATMUL_OPERANDS",
+        "sum": "KEEP_OP",
+        "limit": "REQUESTED",
+    }
+
+
+@pytest.mark.parametrize(
+    ("io_types", "types"),
+    [
+        ("keep", [onnx.TensorProto.FLOAT, onnx.TensorProto.FLOAT]),
+        ("narrow", [onnx.TensorProto.FLOAT16, onnx.TensorProto.FLOAT16]),
+        ("y=fp16", [onnx.TensorProto.FLOAT, onnx.TensorProto.FLOAT16]),
+        ("narrow,y=fp32", [onnx.TensorProto.FLOAT16, onnx.TensorProto.FLOAT]),
+    ],
+)
+def test_types_of_the_interface_reach_the_result(
+    command: Command, perceptron: Path, samples: Path, io_types: str, types: list[int]
+) -> None:
+    ran = command("optimize", perceptron, "--inputs", samples, "--io-types", io_types)
+    assert ran.code == 0, ran.err
+    graph = onnx.load(perceptron.with_name("perceptron.float16.onnx")).graph
+    found = [each.type.tensor_type.elem_type for each in (graph.input[0], graph.output[0])]
+    assert found == types
+
+
+def test_wide_products_reach_the_result(command: Command, perceptron: Path) -> None:
+    asked = ["--fp32-cast", "matmult-fp16", "--matmul-output", "wide", "--json"]
+    ran = command("optimize", perceptron, "--no-verify", *asked)
+    assert groups(ran)["product"][:2] == ("float16", "STORAGE")
+    model = onnx.shape_inference.infer_shapes(
+        onnx.load(perceptron.with_name("perceptron.float16.onnx"))
+    )
+    types = {each.name: each.type.tensor_type.elem_type for each in model.graph.value_info}
+    [product] = [node for node in model.graph.node if node.op_type == "MatMul"]
+    read = [types[name] for name in (*product.input, *product.output)]
+    assert read == [onnx.TensorProto.FLOAT] * 3
+    assert weight_type(perceptron.with_name("perceptron.float16.onnx")) == onnx.TensorProto.FLOAT16
+
+
+def test_constants_stay_as_they_are_on_request(command: Command, perceptron: Path) -> None:
+    ran = command("optimize", perceptron, "--no-verify", "--disable-inline-cast")
+    assert ran.code == 0, ran.err
+    output = perceptron.with_name("perceptron.float16.onnx")
+    assert weight_type(output) == onnx.TensorProto.FLOAT
+    casts = [node for node in onnx.load(output).graph.node if node.op_type == "Cast"]
+    assert ["w"] in [list(node.input) for node in casts]
+
+
+@pytest.mark.parametrize(("options", "clamped"), [([], False), (["--clamp-masks"], True)])
+def test_masks_are_clamped_on_request(
+    command: Command, tmp_path: Path, options: list[str], clamped: bool
+) -> None:
+    model = tmp_path / "masked.onnx"
+    text = """<ir_version: 8, opset_import: ["" : 17]>
+    g (float[2,4] x, bool[2,4] seen) => (float[2,4] y) <float low = {-3.4e38}> {
+        [mask] s = Where (seen, x, low) [soft] y = Softmax (s) }"""
+    onnx.save(onnx.parser.parse_model(text), model)
+    ran = command("optimize", model, *options, "--no-verify", "--json")
+    assert {row[0] for row in groups(ran).values()} == {"float16" if clamped else "float32"}
+    findings = [each for each in json.loads(ran.out)["findings"] if each["code"] == "OC203"]
+    assert [each["message"] for each in findings] == ["low: -3.4e+38 became -65504"][:clamped]
+
+
+@pytest.mark.parametrize(("options", "name"), [([], "float32r"), (["10"], "float32r10")])
+def test_bits_of_fp32r_reach_the_result(
+    command: Command, perceptron: Path, options: list[str], name: str
+) -> None:
+    bits = [part for each in options for part in ("--fp32r-bits", each)]
+    asked = ["--no-verify", "--fp32-cast", "all-fp32r", "--json", *bits]
+    assert groups(command("optimize", perceptron, *asked))["limit"][0] == name
+    assert perceptron.with_name(f"perceptron.{name}.onnx").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "wanted"),
+    [
+        (["--narrow-op", "Rely"], ["'Rely' to be narrowed", "nearest: Relu"]),
+        (["--narrow-node", "prodct"], ["'prodct' to be narrowed", "nearest: product"]),
+        (["--narrow-op", "re:["], ["narrow_ops 're:['", "no regular expression"]),
+        (["--keep-op", "Relu", "--narrow-op", "Relu"], ["op 'Relu' is to be kept wide"]),
+        (["--io-types", "half"], ["io types 'half'", "keep, narrow or NAME=FORMAT"]),
+        (["--io-types", "y=fp61"], ["io types 'y=fp61'", "fp16"]),
+        (["--io-types", "z=fp16"], ["no graph input or output 'z'"]),
+        (["--io-types", "narrow", "--fp32-cast", "none"], ["no narrow type to declare"]),
+        (["--io-types", "narrow", "--disable-inline-cast"], ["--disable-inline-cast", "drop one"]),
+        (["--matmul-output", "float32"], ["unknown matmul output 'float32'", "narrow, wide"]),
+        (["--fp32r-bits", "10"], ["fp32r bits 10 without fp32r"]),
+        (["--fp32r-bits", "30", "--fp32-cast", "all-fp32r"], ["fp32r bits 30", "1 to 22"]),
+        (["--fp32r-bits", "few", "--fp32-cast", "all-fp32r"], ["few"]),
+        (["--no-verify", "--no-repair"], ["--no-verify together with", "--no-repair"]),
+    ],
+)
+def test_a_bad_value_costs_one_line_and_writes_nothing(
+    command: Command, perceptron: Path, options: list[str], wanted: list[str]
+) -> None:
+    before = sorted(perceptron.parent.iterdir())
+    ran = command("optimize", perceptron, *options)
+    assert ran.code == 2
+    assert not ran.out
+    assert ran.err.startswith("onnxcast: error: ")
+    assert ran.err.count("\n") == 1, ran.err
+    for text in wanted:
+        assert text in ran.err
+    assert sorted(perceptron.parent.iterdir()) == before

@@ -68,6 +68,13 @@ NARROW = [
     Case(Reason.MATMUL_OPERANDS, "y", "y = MatMul (x, x) z = Neg (y)", "matmult-fp16"),
     Case(Reason.CARRIES_NARROW, "t", "y = MatMul (x, x) t = Transpose (y) z = Floor (t)"),
     Case(Reason.STORAGE, "z", "z = MatMul (x, x)", "all-fp8e4"),
+    Case(
+        Reason.WEIGHTS,
+        "z",
+        "z = MatMul (x, w)",
+        constants="float[4,2] w = {1,2,3,4,5,6,7,8}",
+        pin="z reaches 7e+04",
+    ),
     Case(Reason.INPUT, "y", "y = Relu (x) z = Neg (y)", "inputs-fp16"),
     Case(Reason.FEEDS_NARROW, "t", "t = Transpose (x) z = MatMul (t, t)"),
 ]

@@ -224,6 +224,7 @@ EXAMPLES: Mapping[str, Example] = {
     # Arithmetic.
     "Add": Example("Add (x, w)", x="8", w="8"),
     "Sub": Example("Sub (x, w)", x="8", w="8"),
+    "Sum": Example("Sum (x, w)", x="8", w="8"),
     "Mul": Example("Mul (x, w)", x="8", w="8"),
     "Div": Example("Div (x, w)", x="8", w="8"),
     "Min": Example("Min (x, w)", x="8", w="8"),

@@ -12,7 +12,7 @@ import pytest
 from onnxcast import formats
 from onnxcast.formats import BFLOAT16, FLOAT16
 from onnxcast.graph.walk import op_name
-from onnxcast.policy import MEANINGS, Meaning, Row, has_meaning
+from onnxcast.policy import MEANINGS, Meaning, Row, has_meaning, multiplied
 from tests.policy.examples import (
     COUNTER_EXAMPLES,
     EXAMPLES,
@@ -157,6 +157,59 @@ def test_a_matmul_is_linear_in_each_of_its_two_operands(op: str) -> None:
         np.testing.assert_array_equal(double[0], 2 * result)
     for zero in (run(example, 0 * x, w), run(example, x, 0 * w)):
         assert not zero[0].any()
+
+
+@pytest.mark.parametrize("op", rows(Meaning.MATMUL))
+def test_a_matmul_multiplies_as_many_operands_as_its_row_says(op: str) -> None:
+    example = EXAMPLES[op]
+    node = example.subject()
+    assert multiplied(node) == len(node.inputs) == (3 if op == "Attention" else 2)
+    x, w = operand(example), data(example, "w", seed=1)
+    assert w is not None
+    [result] = run(example, x, w)
+    for other in (run(example, -x, w), run(example, x, -w)):
+        assert (np.abs(other[0] - result) > 0).any()
+
+
+BIASED = {
+    "Gemm": Example("Gemm (x, w, c)", w="4,3", constants="float[3] c = {1, 2, 4}"),
+    "Conv": Example("Conv (x, w, c)", x="1,2,4,4", w="3,2,2,2", constants="float[3] c = {1, 2, 4}"),
+    "ConvTranspose": Example(
+        "ConvTranspose (x, w, c)", x="1,2,4,4", w="2,3,2,2", constants="float[3] c = {1, 2, 4}"
+    ),
+    "com.microsoft.FusedConv": Example(
+        "com.microsoft.FusedConv (x, w, c)",
+        x="1,2,4,4",
+        w="3,2,2,2",
+        constants="float[3] c = {1, 2, 4}",
+    ),
+}
+
+
+@pytest.mark.parametrize("op", BIASED)
+def test_what_a_matmul_does_not_multiply_is_added(op: str) -> None:
+    example, plain = BIASED[op], EXAMPLES[op]
+    node = example.subject()
+    assert multiplied(node) == len(node.inputs) - 1
+    x, w = operand(example), data(example, "w", seed=1)
+    assert w is not None
+    added = run(example, x, w)[0] - run(plain, x, w)[0]
+    channels = added if op == "Gemm" else np.moveaxis(added, 1, -1)
+    np.testing.assert_allclose(channels, np.broadcast_to([1.0, 2.0, 4.0], channels.shape), 1e-5)
+
+
+@pytest.mark.parametrize(
+    "example",
+    [
+        COUNTER_EXAMPLES["Einsum", Meaning.MATMUL],
+        EXAMPLES["Mul"],
+        EXAMPLES["Softmax"],
+        EXAMPLES["Transpose"],
+    ],
+    ids=["Einsum of one operand", "Mul", "Softmax", "Transpose"],
+)
+def test_no_other_op_multiplies_and_sums(example: Example) -> None:
+    assert multiplied(example.subject()) == 0
 
 
 @pytest.mark.parametrize("op", rows(Meaning.ACCUMULATING))
@@ -330,6 +383,34 @@ def test_a_periodic_op_makes_much_of_the_rounding_of_a_large_operand(op: str) ->
     assert error(x, rounded)[1] < 2.0**-11
     [before], [after] = run(EXAMPLES[op], x), run(EXAMPLES[op], rounded)
     assert error(before, after)[0] > 0.1
+
+
+TINY = np.full(8, 2.0**-26, np.float32)  # float16 rounds it to 0
+
+
+@pytest.mark.parametrize("op", rows(Meaning.ADDING))
+def test_a_small_operand_hardly_counts_beside_a_large_one(op: str) -> None:
+    assert not formats.round_to(TINY, FLOAT16).any()
+    example, large = EXAMPLES[op], np.linspace(1, 2, 8, dtype=np.float32)
+    for first, second in ((large, TINY), (TINY, large)):
+        [before] = run(example, first, second)
+        [after] = run(example, formats.round_to(first, FLOAT16), formats.round_to(second, FLOAT16))
+        np.testing.assert_allclose(after, before, rtol=2.0**-10)
+
+
+def test_a_small_factor_counts_all_the_same() -> None:
+    large = np.linspace(1, 2, 8, dtype=np.float32)
+    assert run(EXAMPLES["Mul"], large, TINY)[0].all()
+    assert not run(EXAMPLES["Mul"], large, formats.round_to(TINY, FLOAT16))[0].any()
+
+
+@pytest.mark.parametrize("op", rows(Meaning.DIVIDING))
+def test_a_divisor_that_vanishes_gives_infinity_and_a_dividend_does_not(op: str) -> None:
+    example, large = EXAMPLES[op], np.linspace(1, 2, 8, dtype=np.float32)
+    vanished = formats.round_to(TINY, FLOAT16)
+    assert np.isfinite(run(example, large, TINY)[0]).all()
+    assert np.isinf(run(example, large, vanished)[0]).all()
+    assert np.isfinite(run(example, vanished, large)[0]).all()
 
 
 @pytest.mark.parametrize("op", rows(Meaning.COUNTING))

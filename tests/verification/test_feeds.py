@@ -220,7 +220,7 @@ def test_a_path_without_samples_is_refused(tmp_path: pathlib.Path) -> None:
     (tmp_path / "x.npy").touch()
     for path, message in (
         (tmp_path / "absent.npz", r"samples .*absent\.npz: no such file"),
-        (tmp_path / "x.npy", r"neither an \.npz file nor a folder"),
+        (tmp_path / "x.npy", r"neither an \.npz file, Polygraphy's \.json nor a folder"),
         (tmp_path, "none in this folder"),
     ):
         with pytest.raises(InputError, match=message):

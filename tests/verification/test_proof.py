@@ -163,10 +163,10 @@ def crashing(condition: str) -> Iterator[Worker]:
 import os, signal
 from onnxcast.verification import worker
 answer = worker.answer
-def crash(request):
+def crash(request, sessions):
     if {condition}:
         os.kill(os.getpid(), signal.SIGSEGV)
-    return answer(request)
+    return answer(request, sessions)
 worker.answer = crash
 worker.main()
 """

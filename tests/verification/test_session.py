@@ -5,11 +5,13 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import onnx.parser
 import pytest
 
+from onnxcast.verification import worker as worker_module
 from onnxcast.verification.session import RuntimeFailure, Worker
 
 HEADER = '<ir_version: 10, opset_import: ["": 21, "ai.onnx.ml": 3]>'
@@ -54,6 +56,47 @@ def test_several_samples_run_in_one_session(worker: Worker, tmp_path: pathlib.Pa
     assert [list(result) for result in results] == [["y", "z"]] * 3
     for size, result in zip((1, 2, 3), results, strict=True):
         np.testing.assert_array_equal(np.asarray(result["y"]), np.full(size, size, np.float32))
+
+
+def test_a_session_is_kept_until_its_file_changes(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[tuple[str, str]] = []
+    real = worker_module._session
+
+    def counted(model: str, level: str) -> object:
+        made.append((model, level))
+        return real(model, level)
+
+    monkeypatch.setattr(worker_module, "_session", counted)
+    sessions, path = worker_module.Sessions(), save(tmp_path, IDENTITY)
+    first = sessions.get(str(path), "disable_all")
+    assert sessions.get(str(path), "disable_all") is first
+    assert sessions.get(str(path), "default") is not first
+    # Same path and size, other content.
+    save(tmp_path, IDENTITY.replace("(float[N] y)", "(float[N] z)").replace("y =", "z ="))
+    os.utime(path, ns=(0, 0))
+    second = sessions.get(str(path), "default")
+    assert [value.name for value in second.get_outputs()] == ["z"]
+    assert made == [(str(path), level) for level in ("disable_all", "default", "default")]
+
+
+def test_a_file_that_does_not_load_is_tried_again(tmp_path: pathlib.Path) -> None:
+    path, sessions = tmp_path / "model.onnx", worker_module.Sessions()
+    request: dict[str, Any] = {"model": str(path), "level": "disable_all", "outputs": None}
+    request |= {"feeds": [], "out": []}
+    path.write_bytes(b"no model")
+    assert [worker_module.answer(request, sessions)["kind"] for _ in range(2)] == ["load"] * 2
+    save(tmp_path, IDENTITY)
+    assert worker_module.answer(request, sessions)["outputs"] == ["y"]
+
+
+def test_the_child_sees_that_a_file_has_changed(worker: Worker, tmp_path: pathlib.Path) -> None:
+    for op, wanted in (("Neg", -1), ("Abs", 1), ("Neg", -1)):
+        path = save(tmp_path, f"g (float[N] x) => (float[N] y) {{ y = {op} (x) }}")
+        for _ in range(2):
+            [result] = worker.run(path, [ONE], level="disable_all")
+            assert np.asarray(result["y"]).tolist() == [wanted]
 
 
 def test_only_the_outputs_asked_for_are_returned(worker: Worker, tmp_path: pathlib.Path) -> None:
@@ -197,10 +240,10 @@ import os
 from onnxcast.verification import worker
 print("at start", flush=True)
 real = worker.answer
-def answer(request):
+def answer(*arguments):
     os.write(1, b"{native chatter}\\n")
     print("{python chatter}", flush=True)
-    return real(request)
+    return real(*arguments)
 worker.answer = answer
 worker.main()
 """
