@@ -25,7 +25,7 @@ __all__ = ["MARGIN", "Repair"]
 MARGIN = 0.5
 """A repaired result shall be this far inside the tolerance, for the sake of other samples."""
 
-_RUNS, _SECONDS = 128, 30.0
+_RUNS, _SECONDS = 96, 30.0
 """So far nodes are told apart before the rest of a block shares its error."""
 
 _logger = logging.getLogger(__name__)

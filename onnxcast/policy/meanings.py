@@ -138,7 +138,7 @@ MEANINGS: tuple[Row, ...] = (
     *_rows(Meaning.PERIODIC, "Sin", "Cos"),
     *_rows(Meaning.ADDING, "Add", "Sub", "Sum"),
     *_rows(Meaning.DIVIDING, "Div"),
-    *_rows(Meaning.EXPONENTIAL, "Softmax", "LogSoftmax", "Exp"),
+    *_rows(Meaning.EXPONENTIAL, "Softmax", "Exp"),
     *_rows(Meaning.JUMPING, "ai.onnx.ml.Binarizer", "ai.onnx.ml.TreeEnsemble"),
     *_rows(
         Meaning.JUMPING, "ai.onnx.ml.TreeEnsembleClassifier", "ai.onnx.ml.TreeEnsembleRegressor"

@@ -44,6 +44,7 @@ def suspicious_ranges(
     """
     rounded: dict[str, Format] = {}
     divisors: set[str] = set()
+    exponents = {value.name for value in _exponents(plan)}
     for group, decision in plan.narrow():
         for value, divides in _rounded_values(group, decision):
             rounded[value.name or ""] = decision.format
@@ -51,14 +52,20 @@ def suspicious_ranges(
     limits = {
         name: rounded[name].max
         for name, absmax in measure_magnitudes(model, rounded, feeds, worker, folder).items()
-        if name in divisors or _is_suspicious(absmax, rounded[name])
+        if name in divisors
+        or _is_suspicious(absmax, rounded[name])
+        or (name in exponents and _is_coarse(absmax, rounded[name]))
     }
     return measure_ranges(model, limits, feeds, worker, folder) if limits else {}
 
 
 def _is_suspicious(absmax: float, format_: Format) -> bool:
-    coarse = 2.0 ** (1 - format_.significand) * absmax > _COARSEST_EXPONENT
-    return not absmax < np.inf or coarse or _leaves(absmax, format_) or 0 < absmax < _floor(format_)
+    return not absmax < np.inf or _leaves(absmax, format_) or 0 < absmax < _floor(format_)
+
+
+def _is_coarse(magnitude: float, format_: Format) -> bool:
+    """Whether the format goes in steps at `magnitude` that are too coarse for an exponent."""
+    return _COARSEST_EXPONENT < 2.0 ** (1 - format_.significand) * magnitude < np.inf
 
 
 def out_of_range(
@@ -76,13 +83,14 @@ def out_of_range(
         masks: Whether what is far below 0 is a mask, clamped on request, and may overflow.
     """
     found: dict[ir.Node, str] = {}
+    exponents = _exponents(plan)
     for group, decision in plan.narrow():
         for value, divides in _rounded_values(group, decision):
             measured = ranges.get(value.name or "")
             figure = (
                 ""
                 if measured is None
-                else _figure(value, measured, decision.format, divides, masks)
+                else _figure(value, measured, decision.format, divides, masks, value in exponents)
             )
             if figure:
                 found[group.node] = f"{value.name} {figure}"
@@ -128,29 +136,36 @@ def _only_added(value: ir.Value) -> bool:
     return all(any(has_meaning(node, kind) for kind in kinds) for node in _readers(value))
 
 
-def _in_exponent(value: ir.Value) -> bool:
-    """Whether `value`, moved or added to something or not, is taken to the exponent."""
-    pending, seen = [value], {value}
+def _exponents(plan: Plan) -> set[ir.Value]:
+    """The values that are taken to the exponent, moved or added to something or not."""
+    found: set[ir.Value] = set()
+    pending = [node for node in _nodes(plan) if has_meaning(node, Meaning.EXPONENTIAL)]
     while pending:
-        for reader in _readers(pending.pop()):
-            if has_meaning(reader, Meaning.EXPONENTIAL):
-                return True
-            if has_meaning(reader, Meaning.ADDING):
-                fresh = [output for output in reader.outputs if output not in seen]
-                pending.extend(fresh)
-                seen.update(fresh)
-    return False
+        for value in pending.pop().inputs:
+            if value is None or value in found:
+                continue
+            found.add(value)
+            producer = value.producer()
+            kinds = (Meaning.CARRIER, Meaning.ADDING)
+            if producer is not None and any(has_meaning(producer, kind) for kind in kinds):
+                pending.append(producer)
+    return found
 
 
-def _figure(value: ir.Value, measured: Range, format_: Format, divides: bool, masks: bool) -> str:
+def _nodes(plan: Plan) -> set[ir.Node]:
+    return {group.node for group in plan.decisions}
+
+
+def _figure(
+    value: ir.Value, measured: Range, format_: Format, divides: bool, masks: bool, exponent: bool
+) -> str:
     reached = max(measured.high, 0.0) if masks else measured.absmax
     if _leaves(reached, format_):
         return f"reaches {reached:.6g}"
     if 0 < measured.absmax < _floor(format_) and not _only_added(value):
         return f"reaches no further than {measured.absmax:.6g}"
-    step = 2.0 ** (1 - format_.significand) * abs(measured.high)
-    if _COARSEST_EXPONENT < step < np.inf and _in_exponent(value):
-        return f"goes to the exponent and up to {measured.high:.6g}, in steps of {step:.3g}"
+    if exponent and _is_coarse(abs(measured.high), format_):
+        return f"goes to the exponent and up to {measured.high:.6g}, in too coarse steps"
     if divides and measured.smallest < 2.0 ** (format_.quantum - 1):
         return f"divides and goes down to {measured.smallest:.6g}"
     return ""

@@ -87,7 +87,7 @@ class Switched:
     def _switch(self, node: ir.Node, on: _Decisions, off: _Decisions) -> None:
         graph = node.graph
         assert graph is not None
-        index = ir.tensor(np.array(len(self.nodes)))
+        index = ir.Tensor(np.array(len(self.nodes)))
         position = self._named(ir.Node("", "Constant", [], [ir.AttrTensor("value", index)]))
         switch = self._named(ir.Node("", "Gather", [self._switches, position.outputs[0]]))
         given = [value for value in node.outputs if value.name]
@@ -143,7 +143,7 @@ class Switched:
         self._room -= tensor.nbytes
         array = formats.round_to(np.asarray(tensor.numpy(), np.float32), format_)
         name = self._names.fresh("rounded_constant")
-        copy = ir.Value(name=name, const_value=ir.tensor(array, name=name))
+        copy = ir.Value(name=name, const_value=ir.Tensor(array, name=name))
         copy.type, copy.shape = ir.TensorType(ir.DataType.FLOAT), ir.Shape(array.shape)
         top.register_initializer(copy)
         self._copies[value, format_] = copy

@@ -31,6 +31,7 @@ class Example:
         w: Shape of the operand w; "" if there is none.
         constants: Initializers.
         opset: Opset version.
+        ml: Version of ai.onnx.ml.
         results: Names of the graph outputs.
         reference: Run on onnx's reference evaluator, as onnxruntime lacks the op.
     """
@@ -40,13 +41,15 @@ class Example:
     w: str = ""
     constants: str = ""
     opset: int = 21
+    ml: int = 3
     results: str = "y"
     reference: bool = False
 
     def proto(self) -> onnx.ModelProto:
         operands = f"float[{self.x}] x" + (f", float[{self.w}] w" if self.w else "")
         return onnx.parser.parse_model(
-            f'<ir_version: 10, opset_import: ["": {self.opset}, "com.microsoft": 1]> '
+            f'<ir_version: 10, opset_import: ["": {self.opset}, "com.microsoft": 1,'
+            f' "ai.onnx.ml": {self.ml}]> '
             f"g ({operands}) => ({self.results}) <{self.constants}> {{ {self.body} }}"
         )
 
@@ -69,6 +72,10 @@ class Example:
 ZEROS = ", ".join("0" * 8)
 ONES = ", ".join("1" * 8)
 INDEX = "int64[1] s = {0}"
+
+_LEAVES = """nodes_treeids = [0, 0, 0], nodes_nodeids = [0, 1, 2], nodes_featureids = [0, 0, 0],
+    nodes_modes = ["BRANCH_LEQ", "LEAF", "LEAF"], nodes_values = [1.00005, 0.0, 0.0],
+    nodes_truenodeids = [1, 0, 0], nodes_falsenodeids = [2, 0, 0]"""
 
 EXAMPLES: Mapping[str, Example] = {
     # Data movement.
@@ -99,6 +106,28 @@ EXAMPLES: Mapping[str, Example] = {
     "Pad": Example("Pad (x, s)", constants="int64[4] s = {1, 0, 0, 2}"),
     "CenterCropPad": Example("CenterCropPad (x, s)", constants="int64[2] s = {2, 6}"),
     "Where": Example("Where (s, x, w)", w="4,4", constants="bool[4] s = {0, 1, 1, 0}"),
+    # Thresholds.
+    "ai.onnx.ml.Binarizer": Example("ai.onnx.ml.Binarizer <threshold = 1.00005> (x)", x="8"),
+    "ai.onnx.ml.TreeEnsemble": Example(
+        """ai.onnx.ml.TreeEnsemble <n_targets = 1, tree_roots = [0], nodes_featureids = [0],
+        nodes_splits = float[1] {1.00005}, nodes_modes = uint8[1] {0}, nodes_truenodeids = [0],
+        nodes_trueleafs = [1], nodes_falsenodeids = [1], nodes_falseleafs = [1],
+        leaf_targetids = [0, 0], leaf_weights = float[2] {0, 1}> (x)""",
+        x="8,1",
+        ml=5,
+    ),
+    "ai.onnx.ml.TreeEnsembleRegressor": Example(
+        f"""ai.onnx.ml.TreeEnsembleRegressor <{_LEAVES}, n_targets = 1, target_treeids = [0, 0],
+        target_nodeids = [1, 2], target_ids = [0, 0], target_weights = [0.0, 1.0]> (x)""",
+        x="8,1",
+    ),
+    "ai.onnx.ml.TreeEnsembleClassifier": Example(
+        f"""y, y2 = ai.onnx.ml.TreeEnsembleClassifier <{_LEAVES}, classlabels_int64s = [0, 1],
+        class_treeids = [0, 0], class_nodeids = [1, 2], class_ids = [0, 1],
+        class_weights = [1.0, 1.0]> (x)""",
+        x="8,1",
+        results="y, y2",
+    ),
     # Shapes.
     "Shape": Example("Shape (x)"),
     "Size": Example("Size (x)"),

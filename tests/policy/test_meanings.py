@@ -413,6 +413,18 @@ def test_a_divisor_that_vanishes_gives_infinity_and_a_dividend_does_not(op: str)
     assert np.isfinite(run(example, vanished, large)[0]).all()
 
 
+@pytest.mark.parametrize("op", rows(Meaning.EXPONENTIAL))
+def test_a_step_in_an_exponent_is_a_relative_error(op: str) -> None:
+    example = EXAMPLES[op]
+    x = np.full(example.shape("x"), 1024, np.float32)
+    x.flat[-2:] = 2046.75, 2047  # float16 counts in steps of 1 here
+    ratios = []
+    for each in (x, formats.round_to(x, FLOAT16)):
+        [result] = run(example, each + np.float32(80 - 2047))
+        ratios.append(result.flat[-1] / result.flat[-2])
+    assert ratios == pytest.approx([np.exp(0.25), 1], rel=1e-3)
+
+
 @pytest.mark.parametrize("op", rows(Meaning.COUNTING))
 @pytest.mark.parametrize("narrow", [FLOAT16, BFLOAT16], ids=str)
 def test_a_counting_op_counts_beyond_what_a_narrow_format_tells_apart(

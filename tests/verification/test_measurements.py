@@ -297,3 +297,22 @@ def test_nodes_that_stay_wide_have_no_figure(pins: Pins) -> None:
     assert pins.of(SQUARE, [1.0, 1000.0], keep_ops=["Mul"]) == {"y": "s reaches 1e+06"}
     assert pins.of(SQUARE, [1.0, 1000.0], token="none") == {}
     assert pins.ranges == {}
+
+
+EXPONENT = """g (float[2] x) => (float[2] y) <float[2] m = {0, 1}> {
+    h = Neg (x) a = Add (h, m) t = Identity (a) y = Softmax (t) }"""
+
+
+def test_steps_too_coarse_for_an_exponent_are_seen_through_sums(
+    worker: Worker, tmp_path: pathlib.Path
+) -> None:
+    pins = Pins(worker, tmp_path)
+    found = pins.of(EXPONENT, [-3000.0, 5.0])
+    assert set(found) == {"h", "a", "t", "y"}
+    assert found["y"] == "t goes to the exponent and up to 3000, in too coarse steps"
+    # What is far below the largest comes out as 0, however coarse.
+    assert pins.of(EXPONENT, [3000.0, 5.0]) == {}
+    assert pins.of(EXPONENT, [-200.0, 5.0]) == {}
+    assert set(pins.of(EXPONENT, [-200.0, 5.0], token="all-bf16")) == {"h", "a", "t", "y"}
+    # In front of no exponent the same values are fine.
+    assert pins.of(EXPONENT.replace("Softmax", "Neg"), [-3000.0, 5.0]) == {}
