@@ -202,7 +202,16 @@ def _make(folder: Path) -> None:
 
 def _print(rows: "Sequence[Row]") -> None:
     table = new_table(
-        "model", "mode", ">Casts", ">before", ">after", ">narrow", ">worst", ">s", "outcome"
+        "model",
+        "mode",
+        ">Casts",
+        ">before",
+        ">after",
+        ">narrow",
+        ">pins",
+        ">worst",
+        ">s",
+        "outcome",
     )
     for row in rows:
         table.add_row(
@@ -212,6 +221,7 @@ def _print(rows: "Sequence[Row]") -> None:
             _shown(row.bytes_before, size),
             _shown(row.bytes_after, size),
             _shown(row.narrow, "{:.0%}".format),
+            _shown(row.pins, str),
             _shown(row.worst_error, figure),
             f"{row.seconds:.1f}",
             row.outcome,

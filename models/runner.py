@@ -59,6 +59,7 @@ class Row:
         bytes_before: Bytes of the source's tensors.
         bytes_after: Bytes of the result's tensors.
         narrow: See `narrow_share`.
+        pins: How many nodes measured figures keep wide.
         worst_error: The worst figure of any output, relative to its largest value.
         seconds: Wall-clock seconds.
     """
@@ -71,6 +72,7 @@ class Row:
     bytes_before: int | None = None
     bytes_after: int | None = None
     narrow: float | None = None
+    pins: int | None = None
     worst_error: float | None = None
     seconds: float = 0.0
 
@@ -128,6 +130,7 @@ def _row(subject: Subject, token: str, out: Path) -> Row:
         bytes_before=report.before.tensor_bytes,
         bytes_after=report.after.tensor_bytes,
         narrow=narrow_share(result.model),
+        pins=0 if report.plan is None else len(report.plan.pins()),
         worst_error=_worst(result),
         seconds=time.perf_counter() - start,
     )

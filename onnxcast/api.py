@@ -166,7 +166,8 @@ def optimize(  # noqa: PLR0913 - one keyword per option, as on the command line
         result = run.narrow(samples.origin, once=not repair)
         result = run.prove(result, samples, limit, worker, diagnose=not repair)
         if repair and not result.verified:
-            result = run.repair(samples, limit, worker) or run.prove(result, samples, limit, worker)
+            repaired = run.repair(result, samples, limit, worker)
+            result = repaired or run.prove(result, samples, limit, worker)
     if not result.verified:
         assert result.report.proof is not None
         raise VerificationError(failure_text(result.report.proof))

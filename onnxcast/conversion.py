@@ -191,8 +191,16 @@ class Conversion:
             )
         return dataclasses.replace(result, report=dataclasses.replace(result.report, proof=proof))
 
-    def repair(self, samples: Samples, tolerance: Tolerance, worker: Worker) -> Result | None:
+    def repair(
+        self, failed: Result, samples: Samples, tolerance: Tolerance, worker: Worker
+    ) -> Result | None:
         """Pin the nodes that disturb the outputs most until the result verifies with room to spare.
+
+        Args:
+            failed: The result without these pins.
+            samples: All of them must verify; the nodes are told apart on the worst.
+            tolerance: What passes.
+            worker: Runs the models.
 
         Returns:
             The first proposal that does, proved; None if none does.
@@ -200,11 +208,12 @@ class Conversion:
         with tempfile.TemporaryDirectory(prefix="onnxcast-") as name, self._clock.step("repair"):
             prover = Prover(self._original(), worker, samples.feeds, tolerance, Path(name))
             prover.run_reference()
+            number = self._worst_sample(prover, failed)
             repair = Repair(
                 model=self._model,
                 plan=lambda: make_plan(self._model, self._policy, self._target),
-                sample=samples.feeds[0],
-                judge=prover.error,
+                sample=samples.feeds[number],
+                judge=lambda outputs: prover.error(outputs, number),
                 worker=worker,
                 folder=Path(name),
                 spared=self._is_forced,
@@ -219,6 +228,14 @@ class Conversion:
                     report = dataclasses.replace(result.report, proof=proof)
                     return dataclasses.replace(result, report=report)
         return None
+
+    @staticmethod
+    def _worst_sample(prover: Prover, failed: Result) -> int:
+        try:
+            return prover.worst_sample(failed.model)
+        except RuntimeFailure as failure:
+            logger.info("the worst sample is not known: %s", failure.message)
+            return 0
 
     def _is_forced(self, node: ir.Node) -> bool:
         choice = self._policy.selection.choice(node)

@@ -94,7 +94,7 @@ def converted(source: Source, token: str, samples: Samples, worker: Worker) -> R
     result = run.prove(result, samples, tolerance, worker, diagnose=False)
     if result.verified:
         return result
-    return run.repair(samples, tolerance, worker) or result
+    return run.repair(result, samples, tolerance, worker) or result
 
 
 def is_narrow(result: Result) -> bool:

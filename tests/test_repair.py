@@ -98,3 +98,14 @@ def test_pins_are_forgotten_on_request(tmp_path: pathlib.Path) -> None:
     assert formats(kept)["square"] == ("float32", "PINNED")
     forgotten = optimized(path, quiet, forget_pins=True)
     assert formats(forgotten)["square"] == ("float16", "REQUESTED")
+
+
+def test_the_worst_of_several_samples_decides() -> None:
+    # The first sample is all zeros, which no rounding disturbs.
+    silent = {"x": np.zeros((2, 4), np.float32)}
+    result = onnxcast.optimize(parsed(CANCELS), fp32_cast="all-fp16", inputs=[silent, QUIET])
+    found = formats(result)
+    assert {found["up"], found["down"]} == {("float32", "PINNED")}
+    assert found["product"][0] == "float16"
+    assert result.verified
+    assert result.report.inputs == "2 samples from memory"

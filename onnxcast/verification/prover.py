@@ -107,9 +107,19 @@ class Prover:
         """Whether all errors pass with that much of the tolerance."""
         return all(error.ok and _in_tolerances(error, self.tolerance) <= margin for error in errors)
 
-    def error(self, outputs: Mapping[str, Value]) -> float:
-        """How far outputs for the first sample are from the source's, in tolerances."""
-        errors = compare(self._wanted[0], outputs, self.tolerance)
+    def worst_sample(self, result: ir.Model) -> int:
+        """The number of the sample on which the twin of `result` is farthest from the source.
+
+        Raises:
+            RuntimeFailure: The twin does not run.
+        """
+        found = self._run(build_twin(result).model, None, "twin.onnx")
+        errors = [self.error(outputs, number) for number, outputs in enumerate(found)]
+        return errors.index(max(errors))
+
+    def error(self, outputs: Mapping[str, Value], sample: int) -> float:
+        """How far outputs for a sample are from the source's, in tolerances."""
+        errors = compare(self._wanted[sample], outputs, self.tolerance)
         return max((_in_tolerances(error, self.tolerance) for error in errors), default=0.0)
 
     def run_as_is(self, result: ir.Model) -> tuple[str, list[OutputError]]:

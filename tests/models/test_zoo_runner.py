@@ -62,6 +62,7 @@ def test_every_mode_of_the_packaged_model_is_written_and_none_grows(tmp_path: Pa
     by_token = {row.token: row for row in rows}
     assert by_token["none"].worst_error == 0
     assert by_token["all-fp16"].narrow == 1
+    assert by_token["all-fp16"].pins == 0
     # Float16 keeps 11 bits; a tenth of the tolerance leaves room for ten layers of rounding.
     assert 0 < (by_token["all-fp16"].worst_error or 0) < 2e-3
     assert told[0] == (0, len(MODES), "digits_resnet_ts none")
