@@ -20,7 +20,7 @@ from onnxcast.pipeline import narrowing_passes, preparing_passes
 from onnxcast.planning import Plan, PlannedPass, forget_pins, make_plan, pin, pinned
 from onnxcast.policy import Functions, Policy
 from onnxcast.repair import MARGIN, Repair
-from onnxcast.report import Report, measure, versions
+from onnxcast.report import Report, measure, sign
 from onnxcast.result import Clock, Result, Samples
 from onnxcast.search import pinned_only
 from onnxcast.targets import Target
@@ -39,8 +39,6 @@ logger = logging.getLogger(__name__)
 
 # So many repaired results are made and proved at most.
 _TRIALS = 20
-
-_PROVENANCE = ("onnxcast.version", "onnxcast.token", "onnxcast.target")
 
 
 _Interface = list[tuple[str | None, ir.TypeProtocol | None, str]]
@@ -145,12 +143,12 @@ class Conversion:
             self._model = prepared.clone()
         interface = _interface(self._model)
         plan = self._run(narrowing_passes(self._policy, self._target))
-        modified = self._sign() or self._modified
+        modified = sign(self._model, self._policy.token, self._target.name) or self._modified
         with self._clock.step("check the result"):
             assert self._keeps(interface), "graph inputs and outputs must not change"
             self._check()
         if plan is not None:
-            self._findings.extend(self._saturations(plan))
+            self._findings.extend(saturating(plan, self._ranges))
         report = Report(
             source="" if self._source.path is None else str(self._source.path),
             token=self._policy.token,
@@ -241,17 +239,6 @@ class Conversion:
         choice = self._policy.selection.choice(node)
         return choice is not None and choice.wish == "narrow"
 
-    def _saturations(self, plan: Plan) -> list[Diagnostic]:
-        """A finding per value that the format's range cuts off on the samples."""
-        return [
-            Diagnostic(
-                code=Code.VALUE_SATURATES,
-                message=f"{name}: {count} elements beyond the range of the format on the samples",
-                value=name,
-            )
-            for name, count in saturating(plan, self._ranges).items()
-        ]
-
     def _run(self, passes: Iterable[ir.passes.InPlacePass]) -> Plan | None:
         """Run `passes` on the model; return the plan that one of them made."""
         plan = None
@@ -317,13 +304,3 @@ class Conversion:
         if self._policy.functions is Functions.INLINE:
             InlineFunctionsPass()(model)  # bodies stay at their opset, so they go first
         return raise_opset(model, version)
-
-    def _sign(self) -> bool:
-        """Write where the model comes from into its metadata; say whether that changed it."""
-        values = (versions()["onnxcast"], self._policy.token, self._target.name)
-        signature = dict(zip(_PROVENANCE, values, strict=True))
-        known = self._model.metadata_props
-        if all(known.get(key) == value for key, value in signature.items()):
-            return False
-        known.update(signature)
-        return True

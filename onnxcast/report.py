@@ -16,7 +16,9 @@ from onnxcast.graph.walk import model_graphs
 from onnxcast.planning import Plan
 from onnxcast.verification.proof import Proof
 
-__all__ = ["Measure", "Report", "measure", "versions"]
+__all__ = ["Measure", "Report", "measure", "sign", "versions"]
+
+_PROVENANCE = ("onnxcast.version", "onnxcast.token", "onnxcast.target")
 
 _PACKAGES = ("onnxcast", "onnx", "onnx-ir", "onnxscript", "onnxruntime", "numpy", "ml_dtypes")
 
@@ -54,6 +56,17 @@ def versions() -> dict[str, str]:
     """Versions of all that a result depends on."""
     found = {name: importlib.metadata.version(name) for name in _PACKAGES}
     return {"python": platform.python_version(), **found}
+
+
+def sign(model: ir.Model, token: str, target: str) -> bool:
+    """Write into the metadata of `model` what made it; return whether that changed anything."""
+    values = (versions()["onnxcast"], token, target)
+    signature = dict(zip(_PROVENANCE, values, strict=True))
+    known = model.metadata_props
+    if all(known.get(key) == value for key, value in signature.items()):
+        return False
+    known.update(signature)
+    return True
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

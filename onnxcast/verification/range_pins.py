@@ -7,6 +7,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnxcast import formats
+from onnxcast.diagnostics import Code, Diagnostic
 from onnxcast.formats import Format
 from onnxcast.planning import Decision, Group, Plan
 from onnxcast.policy import Meaning, has_meaning
@@ -97,15 +98,23 @@ def out_of_range(
     return found
 
 
-def saturating(plan: Plan, ranges: Mapping[str, Range]) -> dict[str, int]:
-    """How many elements of which values were beyond a format that has no infinity for them."""
-    return {
+def saturating(plan: Plan, ranges: Mapping[str, Range]) -> list[Diagnostic]:
+    """A finding per value that `plan` rounds to a format without infinities and that leaves it."""
+    found = {
         value.name or "": measured.beyond
         for group, decision in plan.narrow()
         if not decision.format.has_inf
         for value, _ in _rounded_values(group, decision)
         if (measured := ranges.get(value.name or "")) is not None and measured.beyond
     }
+    return [
+        Diagnostic(
+            code=Code.VALUE_SATURATES,
+            message=f"{name}: {count} elements beyond the range of the format on the samples",
+            value=name,
+        )
+        for name, count in found.items()
+    ]
 
 
 def _rounded_values(group: Group, decision: Decision) -> Iterator[tuple[ir.Value, bool]]:

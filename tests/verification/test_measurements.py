@@ -288,9 +288,11 @@ def test_what_is_not_finite_is_looked_at_and_does_not_count(pins: Pins) -> None:
 def test_elements_beyond_a_format_without_infinity_are_counted(pins: Pins) -> None:
     text = """g (float[n] x) => (float[n] y) { y = Mul (x, x) }"""
     pins.of(text, [1.0, 448.0, -449.0], [1e4, np.inf, 2.0], token="all-fp8e4")
-    assert pins.saturating == {"x": 2}
+    assert [(each.value, each.message) for each in pins.saturating] == [
+        ("x", "x: 2 elements beyond the range of the format on the samples")
+    ]
     pins.of(text, [1.0, 1e6], token="all-fp16")
-    assert pins.saturating == {}
+    assert pins.saturating == []
 
 
 def test_nodes_that_stay_wide_have_no_figure(pins: Pins) -> None:
