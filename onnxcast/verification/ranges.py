@@ -14,6 +14,8 @@ import onnx_ir as ir
 
 from onnxcast.files import commit
 from onnxcast.graph.opsets import onnx_opset
+from onnxcast.graph.types import ElementTypes
+from onnxcast.graph.walk import main_graphs
 from onnxcast.verification.reductions import FIRST_OPSET, Reducer
 from onnxcast.verification.session import Worker
 from onnxcast.verification.values import Feeds
@@ -62,8 +64,9 @@ def measure_ranges(
         folder: For the instrumented copy.
 
     Returns:
-        By name, for values of the main graph only; nothing for a model before opset 9, which lacks
-        the ops that the measurement needs.
+        By name, for values of the main graph and of the subgraphs of If, Loop and Scan; what was
+        not computed has no elements. Nothing for a model before opset 9, which lacks the ops that
+        the measurement needs.
 
     Raises:
         RuntimeFailure: The model does not run.
@@ -106,19 +109,30 @@ def _measured(
     if (onnx_opset(model) or 0) < FIRST_OPSET:
         return {}
     copy = model.clone()
-    values = [*copy.graph.inputs, *(value for node in copy.graph for value in node.outputs)]
-    wanted = set(names)
-    watched = [value for value in values if value.name in wanted]
-    reducer = Reducer(copy)
-    outputs = {value.name or "": reduce(reducer, value) for value in watched}
+    types, reducer = ElementTypes(copy), Reducer(copy)
+    outputs: dict[str, list[str]] = {}
+    for value in _values(copy):
+        name, floats = value.name or "", types.dtype(value) == ir.DataType.FLOAT
+        # Branches may use a name twice; then all that bear it count.
+        if name in names and floats and reducer.reaches(value):
+            outputs.setdefault(name, []).append(reduce(reducer, value))
     return _run_numbers(copy, outputs, feeds, worker, folder)
+
+
+def _values(model: ir.Model) -> list[ir.Value]:
+    """Inputs and results of the main graph and of what it holds."""
+    return [
+        value
+        for graph in main_graphs(model)
+        for value in (*graph.inputs, *(output for node in graph for output in node.outputs))
+    ]
 
 
 def _merged(rows: npt.NDArray[np.float64]) -> Range:
     return Range(
-        low=float(rows[:, 0].min()),
+        low=-float(rows[:, 0].max()),
         high=float(rows[:, 1].max()),
-        smallest=float(rows[:, 2].min()),
+        smallest=-float(rows[:, 2].max()),
         non_finite=int(rows[:, 3].sum()),
         beyond=int(rows[:, 4].sum()),
     )
@@ -126,12 +140,12 @@ def _merged(rows: npt.NDArray[np.float64]) -> Range:
 
 def _run_numbers(
     model: ir.Model,
-    outputs: Mapping[str, str],
+    outputs: Mapping[str, Sequence[str]],
     feeds: Sequence[Feeds],
     worker: Worker,
     folder: pathlib.Path,
 ) -> dict[str, npt.NDArray[np.float64]]:
-    """Run a model whose outputs are few numbers each; return them, a row for each sample.
+    """Run a model whose outputs are rows of numbers; return these by what they are of.
 
     A number that is not a number counts as infinite.
 
@@ -148,7 +162,7 @@ def _run_numbers(
     commit(model, path)
     results = worker.run(path, feeds, level="disable_all")
     found = {}
-    for name, output in outputs.items():
-        rows = np.array([np.asarray(result[output], np.float64).reshape(-1) for result in results])
+    for name, several in outputs.items():
+        rows = np.array([result[output] for result in results for output in several], np.float64)
         found[name] = np.where(np.isnan(rows), np.inf, rows)
     return found

@@ -1,4 +1,4 @@
-"""Tensors reduced to one number inside the graph, so that only numbers leave it.
+"""Tensors reduced to few numbers inside their graph, so that only numbers leave it.
 
 The nodes added for a value v::
 
@@ -10,10 +10,14 @@ The nodes added for a value v::
     v_absmax = ReduceMax (c)       # and the like
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 import onnx_ir as ir
 
 from onnxcast.graph.edit import Names
+from onnxcast.graph.opsets import onnx_opset
+from onnxcast.verification.lifting import Lifter
 
 __all__ = ["FIRST_OPSET", "Reducer"]
 
@@ -22,15 +26,20 @@ FIRST_OPSET = 9
 
 
 class Reducer:
-    """Adds reductions at the end of a model's main graph; the model gets them as outputs."""
+    """Adds reductions at the end of a model's graphs; the model gets them as its outputs."""
 
     def __init__(self, model: ir.Model) -> None:
         self.names = Names(model)
-        self._graph = model.graph
-        self._graph.outputs.clear()
+        self._main = self._graph = model.graph
+        self._main.outputs.clear()
         self._numbers: dict[float, ir.Value] = {}
         self._rows: dict[float, ir.Value] = {}
-        self._flat = self._constant("flat", [-1], np.int64)
+        self._flat = self._constant([-1], np.int64)
+        self._lifter = Lifter(model, self.names, onnx_opset(model) or 0, self._constant)
+
+    def reaches(self, value: ir.Value) -> bool:
+        """Whether `value` can be reduced."""
+        return self._lifter.reaches(value.graph)
 
     def add(self, op: str, *operands: ir.Value, **attributes: int) -> ir.Value:
         """Append a node and return its result."""
@@ -45,9 +54,10 @@ class Reducer:
 
         Only a sum is sure to show what is not a number.
         """
+        self._graph = self._graph_of(value)
         padded = self._padded(self.add("Abs", value), 0.0)
         numbers = (self.add(op, padded, keepdims=1) for op in ("ReduceMax", "ReduceSum"))
-        return self.output(self.add("Concat", *numbers, axis=0))
+        return self.output(self.add("Concat", *numbers, axis=0), [0.0, 0.0])
 
     def finite(self, magnitude: ir.Value) -> ir.Value:
         """Where a magnitude is neither infinite nor NaN."""
@@ -56,46 +66,61 @@ class Reducer:
     def spread(self, value: ir.Value, limit: float) -> str:
         """Output five numbers of a float32 tensor; return the output's name.
 
-        Its least and greatest finite element (infinities the wrong way round if there is none), the
-        smallest magnitude above 0, how many elements are not finite, and how many finite ones are
-        larger than `limit`.
+        Its least finite element, negated, and its greatest; the smallest magnitude above 0,
+        negated; how many elements are not finite, and how many finite ones are larger than `limit`.
+        The first three are -inf if there is none.
         """
+        self._graph = self._graph_of(value)
         magnitude = self.add("Abs", value)
         finite = self.finite(magnitude)
         beyond = self.add("And", finite, self.add("Less", self.number(limit), magnitude))
         above = self.add("And", finite, self.add("Less", self.number(0.0), magnitude))
         numbers = (
-            self._extreme("ReduceMin", finite, value, np.inf),
-            self._extreme("ReduceMax", finite, value, -np.inf),
-            self._extreme("ReduceMin", above, magnitude, np.inf),
+            self._greatest(finite, self.add("Neg", value)),
+            self._greatest(finite, value),
+            self._greatest(above, self.add("Neg", magnitude)),
             self._count(self.add("Not", finite)),
             self._count(beyond),
         )
         flat = [self.add("Reshape", number, self._flat) for number in numbers]
-        return self.output(self.add("Concat", *flat, axis=0))
+        return self.output(self.add("Concat", *flat, axis=0), [-np.inf] * 3 + [0.0] * 2)
 
-    def output(self, value: ir.Value) -> str:
-        """Make `value` a graph output; return its name."""
-        value.type = ir.TensorType(ir.DataType.FLOAT)
-        self._graph.outputs.append(value)
-        assert value.name is not None
-        return value.name
+    def output(self, row: ir.Value, neutral: Sequence[float]) -> str:
+        """Make a row of numbers a graph output; return its name.
+
+        Args:
+            row: The last result of the graph that is being added to.
+            neutral: What it counts as where it is not computed.
+        """
+        if self._graph is not self._main:
+            comparable = self.add("Less", row, self.number(np.inf))
+            row = self.add("Where", comparable, row, self.number(np.inf))
+            row = self._lifter.lift(row, neutral)
+        row.type, row.shape = ir.TensorType(ir.DataType.FLOAT), ir.Shape([len(neutral)])
+        self._main.outputs.append(row)
+        assert row.name is not None
+        return row.name
+
+    def _graph_of(self, value: ir.Value) -> ir.Graph:
+        graph = value.graph
+        assert isinstance(graph, ir.Graph)
+        return graph
 
     def number(self, number: float) -> ir.Value:
         """A constant of one number."""
         if number not in self._numbers:
-            self._numbers[number] = self._constant("number", number, np.float32)
+            self._numbers[number] = self._constant(number, np.float32)
         return self._numbers[number]
 
-    def _extreme(self, op: str, where: ir.Value, value: ir.Value, neutral: float) -> ir.Value:
-        """Reduce the elements of `value` where a condition holds; `neutral` if it never does."""
-        kept = self.add("Where", where, value, self.number(neutral))
-        return self.add(op, self._padded(kept, neutral), keepdims=0)
+    def _greatest(self, where: ir.Value, value: ir.Value) -> ir.Value:
+        """The greatest element of `value` where a condition holds; -inf if it never does."""
+        kept = self.add("Where", where, value, self.number(-np.inf))
+        return self.add("ReduceMax", self._padded(kept, -np.inf), keepdims=0)
 
     def _padded(self, value: ir.Value, number: float) -> ir.Value:
         """The elements of `value` in a row, with one more, as it may be empty."""
         if number not in self._rows:
-            self._rows[number] = self._constant("row", [number], np.float32)
+            self._rows[number] = self._constant([number], np.float32)
         flat = self.add("Reshape", value, self._flat)
         return self.add("Concat", flat, self._rows[number], axis=0)
 
@@ -103,12 +128,13 @@ class Reducer:
         ones = self.add("Cast", where, to=ir.DataType.FLOAT)
         return self.add("ReduceSum", ones, keepdims=0)
 
-    def _constant(self, name: str, content: object, dtype: type[np.generic]) -> ir.Value:
-        tensor = ir.tensor(np.array(content, dtype), name=self.names.fresh(name))
-        node = ir.node("Constant", [], {"value": tensor})
+    def _constant(self, content: object, dtype: type[np.generic]) -> ir.Value:
+        """A constant in front of the main graph, so that every graph sees it."""
+        tensor = ir.Tensor(np.array(content, dtype), name=self.names.fresh("constant"))
+        node = ir.Node("", "Constant", [], [ir.AttrTensor("value", tensor)])
         node.outputs[0].name = tensor.name
-        if len(self._graph):
-            self._graph.insert_before(self._graph[0], node)
+        if len(self._main):
+            self._main.insert_before(self._main[0], node)
         else:
-            self._graph.append(node)
+            self._main.append(node)
         return node.outputs[0]
