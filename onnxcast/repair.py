@@ -22,8 +22,8 @@ from onnxcast.verification.values import Feeds, Value
 
 __all__ = ["MARGIN", "Repair"]
 
-MARGIN = 0.5
-"""A repaired result shall be this far inside the tolerance, for the sake of other samples."""
+MARGIN = 0.3
+"""A repaired result uses up no more of the tolerance, as other samples may need twice as much."""
 
 _RUNS, _SECONDS = 96, 30.0
 """So far nodes are told apart before the rest of a block shares its error."""
