@@ -31,11 +31,11 @@ class SpecialiseFunctionsPass(ir.passes.InPlacePass):
         """Visit the main graph's calls, then those inside the functions that they reach."""
         modified = False
         copies: dict[_Key, ir.Function] = {}
-        pending = list(main_graphs(model))
-        while pending:
-            graph = pending.pop(0)
+        wave = list(main_graphs(model)) if model.functions else []
+        while wave:
             types = ElementTypes(model, in_functions=True)
-            for node in graph:
+            reached: list[ir.Graph] = []
+            for node in (node for graph in wave for node in graph):
                 function = model.functions.get(node.op_identifier())
                 if function is None:
                     continue
@@ -43,8 +43,9 @@ class SpecialiseFunctionsPass(ir.passes.InPlacePass):
                 if key not in copies:
                     copies[key] = _first_or_copy(model, function, key, copies)
                     modified |= copies[key] is not function
-                    pending.extend(nested_graphs(copies[key].graph))
+                    reached.extend(nested_graphs(copies[key].graph))
                 node.op_type = copies[key].name
+            wave = reached
         return ir.passes.PassResult(model, modified)
 
 

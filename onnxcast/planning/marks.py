@@ -13,8 +13,9 @@ from collections.abc import Iterator
 import onnx_ir as ir
 
 from onnxcast import formats
+from onnxcast.errors import InputError
 from onnxcast.formats import Format
-from onnxcast.graph.walk import model_graphs
+from onnxcast.graph.walk import label, model_graphs
 from onnxcast.planning.plan import Form, Plan
 
 __all__ = ["carry_out_marks", "forget_marks", "is_marked", "marked_format", "marked_operands"]
@@ -46,16 +47,42 @@ def carry_out_marks(model: ir.Model, plan: Plan) -> bool:
 
 
 def marked_operands(node: ir.Node) -> dict[int, Format]:
-    """The formats in which `node` is marked to read its operands, by index."""
-    items = node.metadata_props.get(OPERANDS, "").split()
-    pairs = (item.partition(":") for item in items)
-    return {int(index): formats.by_name(name) for index, _, name in pairs}
+    """The formats in which `node` is marked to read its operands, by index.
+
+    Raises:
+        InputError: The mark is none of ours.
+    """
+    text = node.metadata_props.get(OPERANDS, "")
+    found = {}
+    for item in text.split():
+        index, _, name = item.partition(":")
+        if not index.isdecimal() or int(index) >= len(node.inputs):
+            raise _malformed(f"node {label(node)}", OPERANDS, text)
+        found[int(index)] = _format(f"node {label(node)}", OPERANDS, name)
+    return found
 
 
 def marked_format(value: ir.Value) -> Format | None:
-    """The format that the elements of `value` are marked to have; None if it is its type's."""
+    """The format that the elements of `value` are marked to have; None if it is its type's.
+
+    Raises:
+        InputError: The mark is none of ours.
+    """
     name = value.metadata_props.get(FORMAT, "")
-    return formats.by_name(name) if name else None
+    return _format(f"value {value.name}", FORMAT, name) if name else None
+
+
+def _format(holder: str, key: str, name: str) -> Format:
+    try:
+        return formats.by_name(name)
+    except InputError:
+        raise _malformed(holder, key, name) from None
+
+
+def _malformed(holder: str, key: str, text: str) -> InputError:
+    return InputError(
+        f"{holder}: metadata {key} is {text!r}, float32r or INDEX:float32r is wanted; remove it"
+    )
 
 
 def is_marked(model: ir.Model) -> bool:

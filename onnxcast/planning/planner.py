@@ -203,12 +203,28 @@ class _Planner:
         weights = tuple(
             index
             for index in group.operands
-            if index < multiplied(group.node) and _is_moved_constant(group.node.inputs[index])
+            if index < multiplied(group.node) and self._is_weight(group.node.inputs[index])
         )
         if not weights or self._policy.is_float32r:
             return wide(Reason.PINNED, pinned(group.node))
         detail = pinned(group.node)
         return Decision(self._narrow, Reason.WEIGHTS, detail, Form.STORAGE, weights)
+
+    def _is_weight(self, value: ir.Value | None) -> bool:
+        """Whether `value` is a float32 constant, or nothing but such constants, moved."""
+        pending, seen = [value], set[ir.Value]()
+        while pending:
+            each = pending.pop()
+            if each is None or each in seen or self._types.dtype(each) != ir.DataType.FLOAT:
+                continue
+            seen.add(each)
+            producer = each.producer()
+            if constant_of(each) is not None:
+                continue
+            if producer is None or not has_meaning(producer, Meaning.CARRIER):
+                return False
+            pending.extend(producer.inputs)
+        return bool(seen)
 
     def _carried(
         self, carriers: list[Group], computing: dict[Group, Decision]
@@ -287,16 +303,6 @@ def _why_pinned(node: ir.Node, pin: PinLevel) -> Why | None:
 def _is_carrier(node: ir.Node) -> bool:
     """Whether `node` takes whatever format its operand has: moves it, or reads its shape."""
     return has_meaning(node, Meaning.CARRIER) or has_meaning(node, Meaning.METADATA)
-
-
-def _is_moved_constant(value: ir.Value | None) -> bool:
-    """Whether `value` is a constant, or one that was only moved."""
-    while value is not None and constant_of(value) is None:
-        producer = value.producer()
-        if producer is None or not has_meaning(producer, Meaning.CARRIER):
-            return False
-        value = producer.inputs[0]
-    return value is not None
 
 
 def _reads_quantised(node: ir.Node) -> bool:

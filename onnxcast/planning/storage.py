@@ -68,7 +68,7 @@ def _is_limited(value: ir.Value, format_: Format) -> bool:
     producer: ir.Node | None = None
     while constant_of(value) is None:
         producer = value.producer()
-        if producer is None or producer.inputs[0] is None:
+        if producer is None or not producer.inputs or producer.inputs[0] is None:
             return False
         value = producer.inputs[0]
         if not has_meaning(producer, Meaning.CARRIER):
@@ -87,5 +87,5 @@ def limits_to(node: ir.Node, format_: Format) -> bool:
     if node.op_type != "Clip" or node.domain != "":
         return False
     limits = [constant_of(limit) for limit in node.inputs[1:]]
-    found = [None if limit is None else float(limit.numpy().reshape(())) for limit in limits]
+    found = [limit.numpy().tolist() for limit in limits if limit is not None]
     return found == [format_.min, format_.max]

@@ -168,3 +168,17 @@ def test_the_plan_tells_the_pins_it_keeps_to() -> None:
         {"node": "gemm", "figure": "g reaches 1e+05"},
         {"node": "Transpose(-> t)", "figure": "t reaches 1e+05; weights too"},
     ]
+
+
+def test_a_weight_joined_with_a_computed_value_is_no_weight() -> None:
+    text = """g (float[2,2] x) => (float[2,2] y, float[2,2] z) <float[1,2] w = {1, 2}> {
+        j = Concat <axis = 0> (w, w) [joined] y = MatMul (x, j)
+        s, u = Split <num_outputs = 2> (x) k = Concat <axis = 0> (w, s)
+        [mixed] z = MatMul (x, k) }"""
+    model = load(text)
+    for node in model.graph:
+        if node.op_type == "MatMul":
+            pin(node, "too much")
+    plan = make_plan(model, make_policy(fp32_cast="all-fp16"), GENERIC)
+    found = {g.node.name: d.reason for g, d in plan.decisions.items() if g.node.name}
+    assert found == {"joined": Reason.WEIGHTS, "mixed": Reason.PINNED}

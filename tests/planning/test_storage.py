@@ -442,3 +442,10 @@ def test_a_second_run_leaves_constants_with_casts_alone(token: str, target: Targ
     once = bytes_of(piped(whole(), token, target=target, inline_cast=False))
     source = onnx.ModelProto.FromString(once)
     assert bytes_of(piped(source, token, target=target, inline_cast=False)) == once
+
+
+@pytest.mark.parametrize("limits", ["float[2] low = {-240, 1}", "float[0] low = {}"])
+def test_a_limit_of_other_than_one_element_is_no_limit(limits: str) -> None:
+    text = f"g (float[4] x) => (float[4] y) <{limits}> {{ y = Clip (x, low) }}"
+    plan = make_plan(load(text), make_policy(fp32_cast="all-fp16"), GENERIC)
+    assert all(decision.reason is not Reason.LIMIT for decision in plan.decisions.values())

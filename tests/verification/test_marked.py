@@ -367,3 +367,12 @@ def test_the_report_lists_what_crosses_unknown_ops_for_float32r_only() -> None:
     assert (report["call_ins"], report["call_outs"]) == (["a", "x"], ["b", "c"])
     report = optimized(proto, "all-fp16", verify=False).report.to_dict()
     assert not {"call_ins", "call_outs"} & set(report)
+
+
+@pytest.mark.parametrize("text", ["garbage", "-1:float32r", "9:float32r", "0:float31"])
+def test_a_mark_that_is_none_of_ours_names_node_and_key(text: str) -> None:
+    model = onnx.parser.parse_model('<ir_version: 10, opset_import: ["": 21]> ' + ALONE)
+    mark = model.graph.node[0].metadata_props.add()
+    mark.key, mark.value = "onnxcast.operands", text
+    with pytest.raises(onnxcast.InputError, match=r"node product: metadata onnxcast\.operands is"):
+        onnxcast.optimize(model, fp32_cast="all-fp16")
