@@ -48,14 +48,25 @@ CAUSES = set(Reason) - {
     Reason.KEEP_POLICY,
 }
 
-# What the proof needs to be right about is in the format's range or is kept wide by a figure.
+# Cases that only a run shows to leave the format (8 feed around 10,000 or -3.4e38), as measured with
+# onnx 1.23; float8 ends at 448.
 NEEDS_DATA = {
     "all-fp16": 8,
     "all": 8,
-    "matmult": 3,
-    "all-fp8e4": 12,
-    "all-fp32r": 12,
+    "matmult": 2,
+    "all-fp8e4": 25,
+    "all-fp32r": 10,
     "inputs": 8,
+}
+
+# Cases that onnxruntime does not run, among those that are narrow or whose opset must be raised.
+DO_NOT_RUN = {
+    "all-fp16": 25,
+    "all": 31,
+    "matmult": 14,
+    "all-fp8e4": 37,
+    "all-fp32r": 19,
+    "inputs": 31,
 }
 
 
@@ -175,7 +186,7 @@ def test_the_whole_suite_converts_and_matches(token: str, worker: Worker) -> Non
         # The rest has no kernel on the CPU, or types that numpy cannot exchange with it.
         assert found["unchanged"] >= 1590
         return
-    assert found["source does not run"] <= 20
+    assert found["source does not run"] <= DO_NOT_RUN[token]
     assert found["cannot be raised"] == 0
     assert found["narrow"] >= {"matmult": 150, "inputs": 400}.get(token, 650)
     pinned = sum(count for result, count in found.items() if "PINNED" in result)
