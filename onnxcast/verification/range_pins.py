@@ -8,7 +8,7 @@ import onnx_ir as ir
 
 from onnxcast import formats
 from onnxcast.diagnostics import Code, Diagnostic
-from onnxcast.formats import Format
+from onnxcast.formats import FLOAT32, Format
 from onnxcast.planning import Decision, Group, Plan
 from onnxcast.policy import Meaning, has_meaning
 from onnxcast.verification.ranges import Range, measure_magnitudes, measure_ranges
@@ -45,14 +45,21 @@ def suspicious_ranges(
     """
     rounded: dict[str, Format] = {}
     divisors: set[str] = set()
-    exponents = {value.name for value in _exponents(plan)}
+    exponents = {value.name or "" for value in _exponents(plan)}
     for group, decision in plan.narrow():
         for value, divides in _rounded_values(group, decision):
             rounded[value.name or ""] = decision.format
             divisors.update([value.name or ""] if divides else [])
+    # A format with float32's exponents is hardly ever left; the proof sees to the lowest float32.
+    looked_at = [
+        name
+        for name, format_ in rounded.items()
+        if format_.emin > FLOAT32.emin or name in divisors or name in exponents
+    ]
+    magnitudes = measure_magnitudes(model, looked_at, feeds, worker, folder)
     limits = {
         name: rounded[name].max
-        for name, absmax in measure_magnitudes(model, rounded, feeds, worker, folder).items()
+        for name, absmax in magnitudes.items()
         if name in divisors
         or _is_suspicious(absmax, rounded[name])
         or (name in exponents and _is_coarse(absmax, rounded[name]))

@@ -106,8 +106,9 @@ def _measured(
     worker: Worker,
     folder: pathlib.Path,
 ) -> dict[str, npt.NDArray[np.float64]]:
-    if (onnx_opset(model) or 0) < FIRST_OPSET:
+    if not names or (onnx_opset(model) or 0) < FIRST_OPSET:
         return {}
+    names = set(names)
     copy = model.clone()
     types, reducer = ElementTypes(copy), Reducer(copy)
     outputs: dict[str, list[str]] = {}
