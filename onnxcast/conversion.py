@@ -206,7 +206,7 @@ class Conversion:
         with tempfile.TemporaryDirectory(prefix="onnxcast-") as name, self._clock.step("repair"):
             prover = Prover(self._original(), worker, samples.feeds, tolerance, Path(name))
             prover.run_reference()
-            number = self._worst_sample(prover, failed)
+            number = self._worst_sample(prover, failed) if len(samples.feeds) > 1 else 0
             repair = Repair(
                 model=self._model,
                 plan=lambda: make_plan(self._model, self._policy, self._target),
