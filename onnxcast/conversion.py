@@ -11,7 +11,7 @@ import onnx_ir as ir
 
 from onnxcast.diagnostics import Code, Diagnostic
 from onnxcast.errors import RefusedError
-from onnxcast.files import Source, read_model
+from onnxcast.files import Source, collector_paused, read_model
 from onnxcast.graph.check import fault
 from onnxcast.graph.opsets import onnx_opset, raise_opset, wanted_opset
 from onnxcast.graph.types import ElementTypes
@@ -219,7 +219,7 @@ class Conversion:
             )
             for pins in itertools.islice(repair.proposals(), _TRIALS):
                 self._clock.progress(f"repair: try {len(pins)} pins")
-                with pinned_only(pins):
+                with pinned_only(pins), collector_paused():
                     result = self.narrow(samples.origin, once=False)
                 proof = prove_within(prover, result.model, MARGIN, self._clock.progress)
                 if proof is not None:

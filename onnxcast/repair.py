@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import onnx_ir as ir
 
+from onnxcast.files import collector_paused
 from onnxcast.planning import PinLevel, Plan
 from onnxcast.search import Pins, fewest, growing, pinned_only
 from onnxcast.verification.sensitivity import Sensitivity
@@ -25,7 +26,7 @@ __all__ = ["MARGIN", "Repair"]
 MARGIN = 0.3
 """A repaired result uses up no more of the tolerance, as other samples may need twice as much."""
 
-_RUNS, _SECONDS = 96, 30.0
+_RUNS, _SECONDS = 64, 30.0
 """So far nodes are told apart before the rest of a block shares its error."""
 
 _logger = logging.getLogger(__name__)
@@ -90,8 +91,9 @@ class Repair:
         yield {**everything, **wide}
 
     def _rivals(self, on: Plan, off: Plan | None) -> Sensitivity:
-        switched = Switched(self.model, on, off)
-        return Sensitivity(switched, self.sample, self.judge, self.worker, self.folder)
+        with collector_paused():
+            switched = Switched(self.model, on, off)
+            return Sensitivity(switched, self.sample, self.judge, self.worker, self.folder)
 
     def _needed(self, sensitivity: Sensitivity) -> tuple[_Ranking, int]:
         """The nodes in order, and how many of the first must be switched off."""

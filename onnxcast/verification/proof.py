@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import onnx_ir as ir
 
-from onnxcast.files import Source, commit
+from onnxcast.files import Source, collector_paused, commit
 from onnxcast.verification.comparison import OutputError, Tolerance, bit_equal, worst
 from onnxcast.verification.prover import Prover, refusal
 from onnxcast.verification.session import Worker
@@ -115,7 +115,8 @@ def prove(  # noqa: PLR0913 - what is compared, on what, and two ways to talk ab
         progress("run the result as is")
         as_is = _AsIs(*prover.run_as_is(result), prover.load_at_default_level())
         progress("run the twin")
-        twin = build_twin(result)
+        with collector_paused():
+            twin = build_twin(result)
         proof = _proof(prover, as_is, twin, *prover.run_twin(twin))
         if not (diagnose and proof.ran and not proof.ok):
             return proof
@@ -136,7 +137,8 @@ def prove_within(
         margin: The part of the tolerance that the twin may use up.
         progress: Told each step as it begins.
     """
-    twin = build_twin(result)
+    with collector_paused():
+        twin = build_twin(result)
     progress("run the twin")
     ran, errors = prover.run_twin(twin)
     if ran != "ran" or not prover.within(errors, margin):
