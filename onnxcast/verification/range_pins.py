@@ -23,7 +23,6 @@ _HEADROOM = 2.0
 # A value whose largest elements would lose more than this much of themselves has vanished.
 _LARGEST_RELATIVE_ERROR = 2.0**-6
 
-
 # In an exponent a step is the relative error of what comes out of it.
 _COARSEST_EXPONENT = 0.5
 
@@ -155,7 +154,8 @@ def _only_added(value: ir.Value) -> bool:
 def _exponents(plan: Plan) -> set[ir.Value]:
     """The values that are taken to the exponent, moved or added to something or not."""
     found: set[ir.Value] = set()
-    pending = [node for node in _nodes(plan) if has_meaning(node, Meaning.EXPONENTIAL)]
+    nodes = {group.node for group in plan.decisions}
+    pending = [node for node in nodes if has_meaning(node, Meaning.EXPONENTIAL)]
     while pending:
         for value in pending.pop().inputs:
             if value is None or value in found:
@@ -166,10 +166,6 @@ def _exponents(plan: Plan) -> set[ir.Value]:
             if producer is not None and any(has_meaning(producer, kind) for kind in kinds):
                 pending.append(producer)
     return found
-
-
-def _nodes(plan: Plan) -> set[ir.Node]:
-    return {group.node for group in plan.decisions}
 
 
 def _figure(

@@ -16,7 +16,8 @@ from onnxcast.files import commit
 from onnxcast.graph.opsets import onnx_opset
 from onnxcast.graph.types import ElementTypes
 from onnxcast.graph.walk import main_graphs
-from onnxcast.verification.reductions import FIRST_OPSET, Reducer
+from onnxcast.verification.reductions import Reducer
+from onnxcast.verification.rounding import FIRST_OPSET
 from onnxcast.verification.session import Worker
 from onnxcast.verification.values import Feeds
 

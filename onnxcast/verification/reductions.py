@@ -19,10 +19,7 @@ from onnxcast.graph.edit import Names
 from onnxcast.graph.opsets import onnx_opset
 from onnxcast.verification.lifting import Lifter
 
-__all__ = ["FIRST_OPSET", "Reducer"]
-
-FIRST_OPSET = 9
-"""The first opset with all ops that a reduction needs (Where)."""
+__all__ = ["Reducer"]
 
 
 class Reducer:

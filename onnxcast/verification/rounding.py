@@ -23,7 +23,7 @@ from onnxcast.graph.opsets import onnx_opset
 __all__ = ["FIRST_OPSET", "Roundings"]
 
 FIRST_OPSET = 9
-"""The first opset with all ops that a rounding to float32r needs (Where)."""
+"""The first opset with all ops that roundings to float32r and reductions need (Where)."""
 
 _DOMAIN = "onnxcast.rounding"
 _IR_WITH_FUNCTIONS = 8
