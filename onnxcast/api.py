@@ -19,7 +19,7 @@ from onnxcast.result import Clock, Result, Samples, failure_text
 from onnxcast.targets import Target, get_target
 from onnxcast.verification.comparison import Tolerance, default_tolerance
 from onnxcast.verification.feeds import FeedSource, input_specs, load_feeds, random_feeds
-from onnxcast.verification.proof import Proof, prove
+from onnxcast.verification.proof import Proof, against, prove
 from onnxcast.verification.session import Worker
 from onnxcast.verification.twin import narrowest_format
 
@@ -164,10 +164,12 @@ def optimize(  # noqa: PLR0913 - one keyword per option, as on the command line
         if repair:
             run.pin_ranges(samples, worker)
         result = run.narrow(samples.origin, once=not repair)
-        result = run.prove(result, samples, limit, worker, diagnose=not repair)
-        if repair and not result.verified:
-            repaired = run.repair(result, samples, limit, worker)
-            result = repaired or run.prove(result, samples, limit, worker)
+        with run.against_source(samples, limit, worker) as prover:
+            proved = None
+            if repair:
+                proved = run.prove_within(result, prover)
+                proved = proved or run.repair(result, samples, prover, worker)
+            result = proved or run.prove(result, prover)
     if not result.verified:
         assert result.report.proof is not None
         raise VerificationError(failure_text(result.report.proof))
@@ -211,7 +213,8 @@ def verify(
     limit = _tolerance(tolerance, narrowest_format(result.model))
     with Worker() as worker:
         step = progress or (lambda _step: None)
-        return prove(source, result.model, samples.feeds, limit, worker, progress=step)
+        with against(source, samples.feeds, limit, worker, step) as prover:
+            return prove(prover, result.model, step)
 
 
 def _read(model: object) -> Source:

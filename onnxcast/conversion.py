@@ -1,24 +1,25 @@
 """One conversion: from a source to a result with its record, and the proof of it."""
 
+import contextlib
 import dataclasses
 import itertools
 import logging
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 import onnx_ir as ir
 
 from onnxcast.diagnostics import Code, Diagnostic
 from onnxcast.errors import RefusedError
-from onnxcast.files import Source, collector_paused, read_model
+from onnxcast.files import Source, collector_paused
 from onnxcast.graph.check import fault
-from onnxcast.graph.opsets import onnx_opset, raise_opset, wanted_opset
+from onnxcast.graph.opsets import onnx_opset, wanted_opset
 from onnxcast.graph.types import ElementTypes
-from onnxcast.passes import InlineFunctionsPass, TidyPass
+from onnxcast.original import Original
 from onnxcast.pipeline import narrowing_passes, preparing_passes
-from onnxcast.planning import Plan, PlannedPass, forget_pins, make_plan, pin, pinned
-from onnxcast.policy import Functions, Policy
+from onnxcast.planning import Plan, PlannedPass, forget_pins, make_plan, native_opset, pin, pinned
+from onnxcast.policy import Policy
 from onnxcast.repair import MARGIN, Repair
 from onnxcast.report import Report, measure, sign
 from onnxcast.result import Clock, Result, Samples
@@ -26,7 +27,7 @@ from onnxcast.search import pinned_only
 from onnxcast.targets import Target
 from onnxcast.verification.comparison import Tolerance
 from onnxcast.verification.observation import observed_types
-from onnxcast.verification.proof import first_difference, prove, prove_within
+from onnxcast.verification.proof import Proof, against, first_difference, prove, prove_within
 from onnxcast.verification.prover import Prover
 from onnxcast.verification.range_pins import out_of_range, saturating, suspicious_ranges
 from onnxcast.verification.ranges import Range
@@ -44,6 +45,10 @@ _TRIALS = 20
 _Interface = list[tuple[str | None, ir.TypeProtocol | None, str]]
 
 
+def _proved(result: Result, proof: Proof) -> Result:
+    return dataclasses.replace(result, report=dataclasses.replace(result.report, proof=proof))
+
+
 def _interface(model: ir.Model) -> _Interface:
     """Names, order, types and shapes of graph inputs and outputs."""
     values = (*model.graph.inputs, *model.graph.outputs)
@@ -54,7 +59,7 @@ class Conversion:
     """One conversion: what is known so far, from the source to the proved result."""
 
     def __init__(self, source: Source, policy: Policy, target: Target, clock: Clock) -> None:
-        self._source = source
+        self._original = Original(source, policy)
         self._model = source.model
         self._policy = policy
         self._target = target
@@ -66,24 +71,39 @@ class Conversion:
         self._ranges: Mapping[str, Range] = {}
 
     def raise_opset(self, opset: str | int, samples: Samples | None, worker: Worker | None) -> None:
-        """Raise the opset as far as asked for or needed, and check that nothing else changed."""
+        """Raise the opset as far as asked for or needed, and check that nothing else changed.
+
+        ``auto`` goes on to where matmul-like ops can run in the format, if the model can.
+        """
         policy = self._policy
         least = FIRST_OPSET if policy.is_float32r else 0
         version = wanted_opset(opset, self._opset, policy.dtypes, policy.token, least)
-        if version is None or version == self._opset:
+        self._raise_to(version, samples, worker)
+        if opset == "auto":
+            native = native_opset(self._model, policy, self._target)
+            try:
+                self._raise_to(native, samples, worker)
+            except RefusedError as error:
+                logger.info("some ops do not run in %s: %s", policy.format, error)
+        if onnx_opset(self._model) != self._opset:
+            message = f"opset raised from {self._opset} to {onnx_opset(self._model)}"
+            self._findings.append(Diagnostic(code=Code.OPSET_RAISED, message=message))
+
+    def _raise_to(
+        self, version: int | None, samples: Samples | None, worker: Worker | None
+    ) -> None:
+        if version is None or version == onnx_opset(self._model):
             return
         with self._clock.step(f"raise the opset to {version}"):
-            raised = self._raised(self._own_model(), version)
+            raised = self._original.raised(self._original.own(self._model), version)
             if samples is not None and worker is not None:
-                changed = first_difference(self._original(), raised, samples.feeds, worker)
+                changed = first_difference(self._original.again(), raised, samples.feeds, worker)
                 if changed:
                     raise RefusedError(
                         f"output {changed!r} changes when the opset is raised from {self._opset} "
                         f"to {version}: export the model at opset {version}"
                     )
         self._model = raised
-        message = f"opset raised from {self._opset} to {version}"
-        self._findings.append(Diagnostic(code=Code.OPSET_RAISED, message=message))
 
     def learn_types(self, samples: Samples, worker: Worker) -> None:
         """Ask onnxruntime for the types that no schema and no value_info tells."""
@@ -108,7 +128,7 @@ class Conversion:
         Args:
             forget: Whether pins of earlier runs go first.
         """
-        self._model = self._own_model()
+        self._model = self._original.own(self._model)
         self._modified = bool(self._findings)
         if forget:
             self._modified |= forget_pins(self._model) > 0
@@ -150,7 +170,7 @@ class Conversion:
         if plan is not None:
             self._findings.extend(saturating(plan, self._ranges))
         report = Report(
-            source="" if self._source.path is None else str(self._source.path),
+            source=self._original.path,
             token=self._policy.token,
             target=self._target.name,
             opset=(self._opset, onnx_opset(self._model)),
@@ -167,45 +187,43 @@ class Conversion:
             self._model, self._findings = prepared, found
         return result
 
-    def prove(
-        self,
-        result: Result,
-        samples: Samples,
-        tolerance: Tolerance,
-        worker: Worker,
-        *,
-        diagnose: bool = True,
-    ) -> Result:
-        """Run `result` against the source; the report returned has the figures."""
+    @contextlib.contextmanager
+    def against_source(
+        self, samples: Samples, tolerance: Tolerance, worker: Worker
+    ) -> Iterator[Prover]:
+        """Run the source, to prove results against it for a while."""
+        with contextlib.ExitStack() as stack:
+            with self._clock.step("run the source"):
+                reference = against(self._original.again(), samples.feeds, tolerance, worker)
+                prover = stack.enter_context(reference)
+            yield prover
+
+    def prove(self, result: Result, prover: Prover) -> Result:
+        """Prove `result`, which may fail; the report returned has the figures."""
         with self._clock.step("verify"):
-            proof = prove(
-                self._original(),
-                result.model,
-                samples.feeds,
-                tolerance,
-                worker,
-                progress=self._clock.progress,
-                diagnose=diagnose,
-            )
-        return dataclasses.replace(result, report=dataclasses.replace(result.report, proof=proof))
+            return _proved(result, prove(prover, result.model, self._clock.progress))
+
+    def prove_within(self, result: Result, prover: Prover) -> Result | None:
+        """Prove `result`; None if it fails."""
+        with self._clock.step("verify"):
+            proof = prove_within(prover, result.model, progress=self._clock.progress)
+        return None if proof is None else _proved(result, proof)
 
     def repair(
-        self, failed: Result, samples: Samples, tolerance: Tolerance, worker: Worker
+        self, failed: Result, samples: Samples, prover: Prover, worker: Worker
     ) -> Result | None:
         """Pin the nodes that disturb the outputs most until the result verifies with room to spare.
 
         Args:
             failed: The result without these pins.
             samples: All of them must verify; the nodes are told apart on the worst.
-            tolerance: What passes.
+            prover: Has run the source on them.
             worker: Runs the models.
 
         Returns:
             The first proposal that does, proved; None if none does.
         """
         with tempfile.TemporaryDirectory(prefix="onnxcast-") as name, self._clock.step("repair"):
-            prover = Prover(self._original(), worker, samples.feeds, tolerance, Path(name))
-            prover.run_reference()
             number = self._worst_sample(prover, failed) if len(samples.feeds) > 1 else 0
             repair = Repair(
                 model=self._model,
@@ -223,8 +241,7 @@ class Conversion:
                     result = self.narrow(samples.origin, once=False)
                 proof = prove_within(prover, result.model, MARGIN, self._clock.progress)
                 if proof is not None:
-                    report = dataclasses.replace(result.report, proof=proof)
-                    return dataclasses.replace(result, report=report)
+                    return _proved(result, proof)
         return None
 
     @staticmethod
@@ -269,38 +286,9 @@ class Conversion:
             RefusedError: The result fails.
         """
         why = fault(self._model, full=True)
-        if why and fault(self._plain_source(), full=True):
+        if why and fault(self._original.plain(onnx_opset(self._model)), full=True):
             why = fault(self._model, full=False)
         if why:
             raise RefusedError(
                 f"the result is not valid ONNX ({why}): a fault of onnxcast; please report it"
             )
-
-    def _own_model(self) -> ir.Model:
-        """A model to change, with the source still to be had: from its path, or as a copy."""
-        if self._model is self._source.model and self._source.path is None:
-            return self._model.clone()
-        return self._model
-
-    def _original(self) -> Source:
-        """The source as it came."""
-        if self._source.path is None:
-            return self._source
-        return read_model(self._source.path)
-
-    def _plain_source(self) -> ir.Model:
-        """The source at this opset, without what nobody reads."""
-        model, version = self._original().model, onnx_opset(self._model)
-        if self._source.path is None:
-            model = model.clone()
-        # An opset that came with the first Cast raised nothing.
-        if version is not None and onnx_opset(model) not in (None, version):
-            model = self._raised(model, version)
-        TidyPass()(model)
-        return model
-
-    def _raised(self, model: ir.Model, version: int) -> ir.Model:
-        """`model`, which is used up, at opset `version`."""
-        if self._policy.functions is Functions.INLINE:
-            InlineFunctionsPass()(model)  # bodies stay at their opset, so they go first
-        return raise_opset(model, version)

@@ -17,6 +17,7 @@ import pytest
 from onnx import numpy_helper
 
 import onnxcast
+from onnxcast.graph.opsets import raise_opset
 from onnxcast.verification.comparison import Tolerance
 from onnxcast.verification.session import Worker
 from onnxcast.verification.values import Feeds, Value
@@ -224,6 +225,44 @@ def test_a_raised_model_keeps_the_declared_inputs_and_outputs() -> None:
     graph = onnxcast.optimize(old(), fp32_cast="all-bf16").to_proto().graph
     assert list(graph.input) == list(old().graph.input)
     assert list(graph.output) == list(old().graph.output)
+
+
+CONVOLUTION = "g (float[1,2,4,4] x, float[2,2,1,1] w) => (float[1,2,4,4] y) { y = Conv (x, w) }"
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        (CONVOLUTION, 22),
+        ("g (float[1,2,4,4] x) => (float[1,2,1,1] y) { y = GlobalAveragePool (x) }", 22),
+        # A MatMul is narrow at 13, so the activation alone raises nothing.
+        ("g (float[2,2] x) => (float[2,2] y) { h = MatMul (x, x) y = Elu (h) }", 13),
+        ("g (float[2,2] x) => (float[2,2] y) { y = ReduceSum <axes = [0]> (x) }", 13),
+    ],
+)
+def test_the_opset_is_raised_to_where_matmuls_run_in_the_format(text: str, wanted: int) -> None:
+    source = parsed(text, '"": 11')
+    result = onnxcast.optimize(source, fp32_cast="all-bf16")
+    assert result.report.opset == (11, wanted)
+    again = onnxcast.optimize(result.model, fp32_cast="all-bf16")
+    assert again.to_proto() == result.to_proto()
+
+
+def test_a_model_that_cannot_go_so_far_keeps_the_opset_that_it_needs(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def without_22(model: ir.Model, version: int) -> ir.Model:
+        if version == 22:
+            raise onnxcast.RefusedError("no adapter")
+        return raise_opset(model, version)
+
+    monkeypatch.setattr("onnxcast.original.raise_opset", without_22)
+    with caplog.at_level("INFO", "onnxcast"):
+        result = onnxcast.optimize(parsed(CONVOLUTION, '"": 11'), fp32_cast="all-bf16")
+    assert result.report.opset == (11, 13)
+    assert "some ops do not run in bfloat16: no adapter" in caplog.text
+    assert result.report.plan is not None
+    assert result.report.plan.held_back() == {("Conv", 22): 1}
 
 
 def test_keep_refuses_where_the_opset_is_too_low_and_else_keeps() -> None:
@@ -442,10 +481,10 @@ def test_each_step_is_told_as_it_begins() -> None:
         "raise the opset to 13",
         "Autocast",
         "check the result",
-        "verify",
         "run the source",
-        "run the result as is",
+        "verify",
         "run the twin",
+        "run the result as is",
     ]
     assert [step for step in steps if step in wanted] == wanted
 

@@ -102,10 +102,9 @@ def converted(source: Source, token: str, samples: Samples, worker: Worker) -> R
     result = run.narrow(samples.origin, once=False)
     if not is_narrow(result) and token != "none":
         return result
-    result = run.prove(result, samples, tolerance, worker, diagnose=False)
-    if result.verified:
-        return result
-    return run.repair(result, samples, tolerance, worker) or result
+    with run.against_source(samples, tolerance, worker) as prover:
+        proved = run.prove_within(result, prover)
+        return proved or run.repair(result, samples, prover, worker) or result
 
 
 def is_narrow(result: Result) -> bool:

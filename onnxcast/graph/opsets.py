@@ -9,7 +9,7 @@ from onnxcast.errors import InputError, RefusedError
 from onnxcast.files import from_proto, tensor_slots, to_proto
 from onnxcast.graph.check import fault
 from onnxcast.graph.schemas import ONNX_DOMAINS, Schemas, signature_of, type_string
-from onnxcast.graph.walk import bodies
+from onnxcast.graph.walk import bodies, values
 
 __all__ = ["import_onnx", "onnx_opset", "opset_for_cast", "raise_opset", "wanted_opset"]
 
@@ -170,8 +170,8 @@ def _restore(model: ir.Model, raised: ir.Model, version: int) -> None:
 def _restore_graph(before: ir.Graph, after: ir.Graph) -> Iterator[tuple[ir.Graph, ir.Graph]]:
     """Copy the metadata of one graph; yield the pairs of graphs inside."""
     after.metadata_props.update(before.metadata_props)
-    known = {value.name: value for value in _values(before)}
-    for value in _values(after):
+    known = {value.name: value for value in values(before)}
+    for value in values(after):
         if value.name and value.name in known:
             value.metadata_props.update(known[value.name].metadata_props)
     by_result = {node.outputs[0].name: node for node in before if node.outputs}
@@ -184,13 +184,6 @@ def _restore_graph(before: ir.Graph, after: ir.Graph) -> Iterator[tuple[ir.Graph
         if old is not None:
             node.metadata_props.update(old.metadata_props)
             yield from zip(bodies(old), bodies(node), strict=True)
-
-
-def _values(graph: ir.Graph) -> Iterator[ir.Value]:
-    yield from graph.inputs
-    yield from graph.initializers.values()
-    for node in graph:
-        yield from node.outputs
 
 
 def _external(model: ir.Model) -> Iterator[ir.ExternalTensor]:

@@ -12,6 +12,7 @@ __all__ = [
     "model_graphs",
     "nested_graphs",
     "op_name",
+    "values",
 ]
 
 
@@ -51,6 +52,14 @@ def model_graphs(model: ir.Model) -> Iterator[ir.Graph]:
     """Every graph of the model: main, subgraphs, function bodies and their subgraphs."""
     yield from main_graphs(model)
     yield from function_graphs(model)
+
+
+def values(graph: ir.Graph) -> Iterator[ir.Value]:
+    """Inputs, initializers and results of `graph` itself."""
+    yield from graph.inputs
+    yield from graph.initializers.values()
+    for node in graph:
+        yield from node.outputs
 
 
 def op_name(node: ir.Node) -> str:

@@ -2,6 +2,7 @@
 
 from onnxcast.planning.groups import Group
 from onnxcast.planning.marks import forget_marks, is_marked, marked_format, marked_operands
+from onnxcast.planning.opsets import native_opset
 from onnxcast.planning.pins import PinLevel, forget_pins, pin, pin_level, pinned, unpin
 from onnxcast.planning.placement import carry_out
 from onnxcast.planning.plan import Decision, Form, Plan
@@ -26,6 +27,7 @@ __all__ = [
     "make_plan",
     "marked_format",
     "marked_operands",
+    "native_opset",
     "pin",
     "pin_level",
     "pinned",

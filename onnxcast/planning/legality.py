@@ -13,7 +13,7 @@ from onnxcast.graph.types import ElementTypes, inferred_results
 from onnxcast.planning.groups import Group
 from onnxcast.planning.reasons import Reason
 
-__all__ = ["Legality", "Why"]
+__all__ = ["Legality", "Why", "allowing_opset"]
 
 
 class Why(NamedTuple):
@@ -22,7 +22,8 @@ class Why(NamedTuple):
     Attributes:
         reason: The cause.
         detail: Names or figures that belong to it, or "".
-        opset: The first later opset at which it would not hold; None if there is none.
+        opset: The first later opset of the model at which it would not hold; None if there is none
+            (of a function neither, whose opset is its own).
     """
 
     reason: Reason
@@ -50,9 +51,10 @@ class Legality:
         assert version is not None
         op = f"{node.op_type}-{signature.since_version}"
         if not all(signature.allows(variable, type_) for variable in group.variables):
-            later = _allowing_opset(node.domain, node.op_type, version, group.variable, type_.dtype)
+            later = allowing_opset(node.domain, node.op_type, version, group.variable, type_.dtype)
             detail = op if later is None else f"{op}, allowed from opset {later}"
-            return Why(Reason.SCHEMA, detail, later)
+            in_main = schemas.opsets(node.graph) is schemas.opsets(None)
+            return Why(Reason.SCHEMA, detail, later if in_main else None)
         before: _Types = [None if v is None else self._types.of(v) for v in node.inputs]
         after: _Types = list(before)
         for index in group.operands:
@@ -81,7 +83,7 @@ class Legality:
             type_ = ir.TensorType(dtype)
             if all(signature.allows(variable, type_) for variable in group.variables):
                 return None
-            if _allowing_opset(node.domain, node.op_type, version, group.variable, dtype):
+            if allowing_opset(node.domain, node.op_type, version, group.variable, dtype):
                 return None
         return Why(Reason.SCHEMA, f"{node.op_type}-{signature.since_version}")
 
@@ -133,7 +135,7 @@ def _has_others(group: Group, operands: _Types) -> bool:
 
 
 @functools.cache
-def _allowing_opset(
+def allowing_opset(
     domain: str, op_type: str, after: int, variables: str, dtype: ir.DataType
 ) -> int | None:
     """The first ONNX opset later than `after` at which an op's variables may be `dtype`."""

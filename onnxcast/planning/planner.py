@@ -128,12 +128,15 @@ class _Planner:
         forced = choice is not None and choice.wish == "narrow"
         pin = PinLevel.NONE if forced else pin_level(group.node)
         form, refusal = self._form(group)
+        meant = self._why_meant(group, forced=forced)
+        if refusal is not None and meant is not None:
+            refusal = refusal._replace(opset=None)  # a later one would not narrow it either
         why = (
             self._why_fixed(group)
             or self._why_kept(group.node, choice)
             or _why_pinned(group.node, pin)
             or (refusal if form is Form.WIDE else None)
-            or self._why_meant(group, forced=forced)
+            or meant
         )
         if why is not None:
             return wide(*why)

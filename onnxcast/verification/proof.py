@@ -10,10 +10,12 @@ A run as is proves that the model loads. Only the twin proves numbers: onnxrunti
 float16 in float32 and lacks bfloat16.
 """
 
+import contextlib
 import dataclasses
+import math
 import pathlib
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import onnx_ir as ir
@@ -25,7 +27,7 @@ from onnxcast.verification.session import Worker
 from onnxcast.verification.twin import Twin, build_twin
 from onnxcast.verification.values import Feeds
 
-__all__ = ["Proof", "first_difference", "prove", "prove_within"]
+__all__ = ["Proof", "against", "first_difference", "prove", "prove_within"]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -84,26 +86,22 @@ class Proof:
         return f"{found}; no node of the main graph diverges more than its inputs do"
 
 
-def prove(  # noqa: PLR0913 - what is compared, on what, and two ways to talk about it
+@contextlib.contextmanager
+def against(
     source: Source,
-    result: ir.Model,
     feeds: Sequence[Feeds],
     tolerance: Tolerance,
     worker: Worker,
-    *,
     progress: Callable[[str], None] = lambda _step: None,
-    diagnose: bool = True,
-) -> Proof:
-    """Run `source`, `result` and its twin on `feeds` and compare.
+) -> Iterator[Prover]:
+    """Run `source` on `feeds`, to prove results against it for a while.
 
     Args:
         source: The model before.
-        result: The model after; graph inputs and outputs bear the same names.
         feeds: The samples, in the types of the source's inputs.
         tolerance: What passes.
         worker: Runs the models.
         progress: Told each step as it begins.
-        diagnose: Whether to look for the first diverging node where something does not match.
 
     Raises:
         RefusedError: The source itself does not run.
@@ -112,34 +110,53 @@ def prove(  # noqa: PLR0913 - what is compared, on what, and two ways to talk ab
         prover = Prover(source, worker, feeds, tolerance, pathlib.Path(folder))
         progress("run the source")
         prover.run_reference()
-        progress("run the result as is")
-        as_is = _AsIs(*prover.run_as_is(result), prover.load_at_default_level())
-        progress("run the twin")
-        with collector_paused():
-            twin = build_twin(result)
-        proof = _proof(prover, as_is, twin, *prover.run_twin(twin))
-        if not (diagnose and proof.ran and not proof.ok):
-            return proof
-        progress("look for the first diverging node")
-        twin_fails = not all(error.ok for error in proof.twin_errors)
-        diverging = prover.locate(twin.model if twin_fails else result, as_is=not twin_fails)
-        return dataclasses.replace(proof, diverging=diverging)
+        yield prover
+
+
+def prove(
+    prover: Prover, result: ir.Model, progress: Callable[[str], None] = lambda _step: None
+) -> Proof:
+    """Run `result` and its twin and compare; where they do not match, look for the node.
+
+    Args:
+        prover: Has run the source.
+        result: The model after; graph inputs and outputs bear the source's names.
+        progress: Told each step as it begins.
+    """
+    progress("run the result as is")
+    as_is = _AsIs(*prover.run_as_is(result), prover.load_at_default_level())
+    progress("run the twin")
+    with collector_paused():
+        twin = build_twin(result)
+    proof = _proof(prover, as_is, twin, *prover.run_twin(twin))
+    if not proof.ran or proof.ok:
+        return proof
+    progress("look for the first diverging node")
+    twin_fails = not all(error.ok for error in proof.twin_errors)
+    diverging = prover.locate(twin.model if twin_fails else result, as_is=not twin_fails)
+    return dataclasses.replace(proof, diverging=diverging)
 
 
 def prove_within(
-    prover: Prover, result: ir.Model, margin: float, progress: Callable[[str], None]
+    prover: Prover,
+    result: ir.Model,
+    margin: float = math.inf,
+    progress: Callable[[str], None] = lambda _step: None,
 ) -> Proof | None:
-    """Prove `result` against a source that has been run; None if it is not well inside.
+    """Prove `result` as `prove` does, but stop at the first thing that does not match.
 
     Args:
         prover: Has run the source.
         result: The model after.
-        margin: The part of the tolerance that the twin may use up.
+        margin: The part of the tolerance that the twin may use up; by default all of it.
         progress: Told each step as it begins.
+
+    Returns:
+        The proof; None if something does not match.
     """
+    progress("run the twin")
     with collector_paused():
         twin = build_twin(result)
-    progress("run the twin")
     ran, errors = prover.run_twin(twin)
     if ran != "ran" or not prover.within(errors, margin):
         return None

@@ -29,7 +29,7 @@ from onnx_ir.passes.common import InlinePass
 from onnxcast.formats import FLOAT32, Format, of
 from onnxcast.graph.edit import Names, cast_target
 from onnxcast.graph.types import ElementTypes
-from onnxcast.graph.walk import bodies, main_graphs, op_name
+from onnxcast.graph.walk import bodies, main_graphs, op_name, values
 from onnxcast.planning import is_marked, marked_format
 from onnxcast.policy import Meaning, has_meaning
 from onnxcast.verification.marked import marked_formats, round_marked
@@ -168,10 +168,7 @@ def _element_types(model: ir.Model) -> set[ir.DataType]:
 
 def _values(model: ir.Model) -> Iterator[ir.Value]:
     for graph in main_graphs(model):
-        yield from graph.inputs
-        yield from graph.initializers.values()
-        for node in graph:
-            yield from node.outputs
+        yield from values(graph)
 
 
 def _has_steps(node: ir.Node, types: ElementTypes) -> bool:

@@ -146,7 +146,7 @@ def test_steps_are_shown_on_a_terminal_only(
     monkeypatch.setattr(sys, "stderr", terminal)
     monkeypatch.setenv("TERM", "xterm")
     assert main(["optimize", str(perceptron), "--inputs", str(samples)]) == 0
-    assert "run the twin" in terminal.getvalue()
+    assert "run the result as is" in terminal.getvalue()
 
 
 def test_a_failed_proof_names_output_and_node_and_writes_nothing(
@@ -207,12 +207,13 @@ def test_an_opset_too_old_for_the_matmuls_is_told(command: Command, tmp_path: Pa
     g (float[1,1,4,4] x) => (float[1,1,2,2] y) <float[1,1,3,3] w = {1, 0, 0, 0, 1, 0, 0, 0, 1}> {
         y = Conv (x, w) }"""
     onnx.save(onnx.parser.parse_model(text), model)
-    ran = command("optimize", model, "--fp32-cast", "matmult-bf16")
+    ran = command("optimize", model, "--fp32-cast", "matmult-bf16", "--opset", "keep")
     assert ran.code == 0
     told = "warning: 1 Conv compute in float32 on rounded operands"
     assert f"{told}: the op takes the format from opset 22 on" in ran.err
-    ran = command("optimize", model, "--fp32-cast", "matmult-bf16", "--opset", "22")
+    ran = command("optimize", model, "--fp32-cast", "matmult-bf16", "--json")
     assert "compute in float32" not in ran.err
+    assert json.loads(ran.out)["opset"] == {"before": 17, "after": 22}
 
 
 def groups(ran: Ran) -> dict[str, tuple[str, str, str]]:

@@ -16,7 +16,7 @@ from onnxcast.errors import RefusedError
 from onnxcast.files import read_model
 from onnxcast.verification.comparison import Tolerance
 from onnxcast.verification.feeds import input_specs, random_feeds
-from onnxcast.verification.proof import Proof, first_difference, prove
+from onnxcast.verification.proof import Proof, against, first_difference, prove
 from onnxcast.verification.session import Worker
 from onnxcast.verification.values import Array, Feeds
 
@@ -68,7 +68,8 @@ def proved(
 ) -> Proof:
     source = read_model(parsed(before))
     feeds = list(samples) or random_feeds(input_specs(source.model), shapes={})
-    return prove(source, ir.from_proto(parsed(after)), feeds, tolerance, worker)
+    with against(source, feeds, tolerance, worker) as prover:
+        return prove(prover, ir.from_proto(parsed(after)))
 
 
 def test_a_hidden_overflow_fails_by_the_twin_alone_and_names_its_node(worker: Worker) -> None:
@@ -326,7 +327,8 @@ def test_external_data_is_found_where_it_is(worker: Worker, tmp_path: pathlib.Pa
     path = folder / "model.onnx"
     onnx.save(model, path, save_as_external_data=True, location="w.data", size_threshold=0)
     [feeds] = random_feeds(input_specs(ir.load(path)), shapes={})
-    proof = prove(read_model(path), ir.load(path), [feeds], EXACT, worker)
+    with against(read_model(path), [feeds], EXACT, worker) as prover:
+        proof = prove(prover, ir.load(path))
     assert proof.ok
     assert (proof.as_is, proof.default_level) == ("ran", "loads")
 
@@ -358,7 +360,8 @@ def test_first_difference_names_an_output_that_differs_in_any_bit(worker: Worker
 def test_each_step_is_told(worker: Worker) -> None:
     steps: list[str] = []
     source, result = read_model(parsed(SQUARE)), ir.from_proto(parsed(SQUARE_16))
-    prove(source, result, [floats(1000.0)], FLOAT16, worker, progress=steps.append)
+    with against(source, [floats(1000.0)], FLOAT16, worker, steps.append) as prover:
+        prove(prover, result, steps.append)
     assert steps == [
         "run the source",
         "run the result as is",
@@ -420,6 +423,5 @@ def test_verify_compares_inputs_that_have_no_value_of_their_own() -> None:
 @pytest.mark.parametrize("x", [np.full(1, np.nan, np.float32), np.zeros(0, np.float32)])
 def test_samples_that_give_nothing_to_compare_prove_nothing(x: Array, worker: Worker) -> None:
     text = "g (float[n] x) => (float[n] y) { y = Mul (x, x) }"
-    source = read_model(parsed(text))
     with pytest.raises(RefusedError, match="nothing but NaN or empty outputs"):
-        prove(source, ir.from_proto(parsed(text)), [{"x": x}], FLOAT16, worker)
+        proved(text, text, worker, {"x": x})

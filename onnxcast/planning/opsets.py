@@ -1,0 +1,67 @@
+"""The opset that a plan would like: where ops that compute can run in the format."""
+
+import contextlib
+
+import onnx_ir as ir
+
+from onnxcast.errors import InputError
+from onnxcast.graph.schemas import Schemas
+from onnxcast.graph.walk import main_graphs, values
+from onnxcast.planning.legality import allowing_opset
+from onnxcast.planning.plan import Plan
+from onnxcast.planning.planner import make_plan
+from onnxcast.policy import Meaning, Policy, has_meaning
+from onnxcast.targets import Target
+
+__all__ = ["native_opset"]
+
+
+def native_opset(model: ir.Model, policy: Policy, target: Target) -> int | None:
+    """The least later opset at which every matmul-like op of `model` takes the format.
+
+    Or, where nothing in the model is in the format, nor would be, every op that computes.
+
+    Args:
+        model: At any opset with Casts to the format; it is not changed.
+        policy: What is to be narrowed, and to what.
+        target: As for the plan.
+
+    Returns:
+        The opset; None if a later one helps none of them.
+    """
+    format_ = policy.format
+    if format_ is None or format_.dtype is None or not _may_gain(model, format_.dtype):
+        return None
+    with contextlib.suppress(InputError):  # what is wrong is told when the real plan is made
+        plan = make_plan(model, policy, target)
+        later = {g.node: d.opset for g, d in plan.decisions.items() if d.opset is not None}
+        worth = [later[node] for node in later if has_meaning(node, Meaning.MATMUL)]
+        if not worth and not _is_narrow(model, plan, format_.dtype):
+            worth = [later[node] for node in later if not has_meaning(node, Meaning.CARRIER)]
+        return max(worth, default=None)
+    return None
+
+
+def _may_gain(model: ir.Model, dtype: ir.DataType) -> bool:
+    """Whether an op of `model` that takes float32 takes `dtype` at a later opset only."""
+    schemas = Schemas(model)
+    known = {
+        (node.domain, node.op_type): (schemas.signature(node), schemas.version(node))
+        for graph in main_graphs(model)
+        for node in graph
+    }
+    wide, narrow = ir.TensorType(ir.DataType.FLOAT), ir.TensorType(dtype)
+    return any(
+        allowing_opset(domain, op_type, version, variable, dtype)
+        for (domain, op_type), (signature, version) in known.items()
+        if signature is not None and version is not None
+        for variable in signature.allowed
+        if signature.allows(variable, wide) and not signature.allows(variable, narrow)
+    )
+
+
+def _is_narrow(model: ir.Model, plan: Plan, dtype: ir.DataType) -> bool:
+    """Whether `model` holds values of type `dtype`, or will by `plan`."""
+    return next(plan.narrow(), None) is not None or any(
+        plan.types.dtype(value) == dtype for graph in main_graphs(model) for value in values(graph)
+    )
