@@ -232,6 +232,7 @@ class Conversion:
                 judge=lambda outputs: prover.error(outputs, number),
                 worker=worker,
                 folder=Path(name),
+                unequal=prover.unequal(failed.model),
                 spared=self._is_forced,
                 progress=self._clock.progress,
             )

@@ -3,17 +3,19 @@
 Nodes are ranked by what each alone does to the outputs, and as many of the first are pinned as it
 takes for the rest to stay inside the tolerance, with room to spare for other samples. A pinned
 matmul-like node keeps its weights narrow, unless narrow weights alone are too much: then those that
-do most are wide as well.
+do most are wide as well. Whole numbers that came out unequal leave no room to measure, so all that
+they are computed from is wide.
 """
 
 import dataclasses
 import logging
 import pathlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 import onnx_ir as ir
 
 from onnxcast.files import collector_paused
+from onnxcast.graph.walk import upstream
 from onnxcast.planning import PinLevel, Plan
 from onnxcast.search import Pins, fewest, growing, pinned_only
 from onnxcast.verification.sensitivity import Sensitivity
@@ -45,6 +47,7 @@ class Repair:
         judge: Gives the error of outputs, in tolerances.
         worker: Runs models.
         folder: For files.
+        unequal: Outputs of whole numbers that differ.
         spared: Whether a node must not be pinned.
         progress: Told what is going on.
     """
@@ -55,11 +58,26 @@ class Repair:
     judge: Callable[[Mapping[str, Value]], float]
     worker: Worker
     folder: pathlib.Path
+    unequal: Collection[str]
     spared: Callable[[ir.Node], bool]
     progress: Callable[[str], None]
 
     def proposals(self) -> Iterator[Pins]:
         """Pins to try, the fewest first, the last being all."""
+        base = {node: pin for node, pin in self._before_unequal() if not self.spared(node)}
+        with pinned_only(base):
+            for pins in self._beside():
+                yield {**pins, **base}
+
+    def _before_unequal(self) -> Iterator[tuple[ir.Node, tuple[str, PinLevel]]]:
+        narrow = {group.node: None for group, _ in self.plan().narrow()}
+        for output in self.model.graph.outputs:
+            if output.name in self.unequal:
+                figure, before = f"{output.name} is computed from it, and differs", upstream(output)
+                yield from ((node, (figure, PinLevel.WIDE)) for node in narrow if node in before)
+
+    def _beside(self) -> Iterator[Pins]:
+        """Pins to try beside those of what unequal outputs are computed from."""
         full = self.plan()
         everything = self._pins([(group.node, 0.0) for group, _ in full.narrow()])
         try:

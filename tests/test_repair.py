@@ -109,3 +109,17 @@ def test_the_worst_of_several_samples_decides() -> None:
     assert found["product"][0] == "float16"
     assert result.verified
     assert result.report.inputs == "2 samples from memory"
+
+
+def test_whole_numbers_that_come_out_unequal_leave_nothing_narrow_before_them() -> None:
+    text = CANCELS.replace("(float[2,4] y)", "(float[2,4] y, int64[2] best, float[2,4] z)").replace(
+        "[product]",
+        "[pick] best = ArgMax <axis = 1, keepdims = 0> (b) [beside] z = Sigmoid (x) [product]",
+    )
+    result = optimized(parsed(text), QUIET)
+    found = formats(result)
+    assert {found["up"], found["down"]} == {("float32", "PINNED")}
+    assert found["beside"] == ("float16", "REQUESTED")
+    assert result.verified
+    figures = {pin["node"]: pin["figure"] for pin in result.report.to_dict()["pins"]}
+    assert figures["up"] == "best is computed from it, and differs; weights too"

@@ -12,6 +12,7 @@ __all__ = [
     "model_graphs",
     "nested_graphs",
     "op_name",
+    "upstream",
     "values",
 ]
 
@@ -60,6 +61,22 @@ def values(graph: ir.Graph) -> Iterator[ir.Value]:
     yield from graph.initializers.values()
     for node in graph:
         yield from node.outputs
+
+
+def upstream(value: ir.Value) -> set[ir.Node]:
+    """The nodes that `value` is computed from, in subgraphs and outer scopes too."""
+    found: set[ir.Node] = set()
+    pending = [value]
+    while pending:
+        node = pending.pop().producer()
+        if node is None or node in found:
+            continue
+        found.add(node)
+        pending.extend(operand for operand in node.inputs if operand is not None)
+        for body in bodies(node):
+            for graph in nested_graphs(body):
+                pending.extend(graph.outputs)
+    return found
 
 
 def op_name(node: ir.Node) -> str:

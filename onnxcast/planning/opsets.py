@@ -15,6 +15,10 @@ from onnxcast.targets import Target
 
 __all__ = ["native_opset"]
 
+_NEWEST = 22
+"""No model is raised further: it has bfloat16 for all that convolutional nets need, and runtimes
+lag behind."""
+
 
 def native_opset(model: ir.Model, policy: Policy, target: Target) -> int | None:
     """The least later opset at which every matmul-like op of `model` takes the format.
@@ -34,7 +38,12 @@ def native_opset(model: ir.Model, policy: Policy, target: Target) -> int | None:
         return None
     with contextlib.suppress(InputError):  # what is wrong is told when the real plan is made
         plan = make_plan(model, policy, target)
-        later = {g.node: d.opset for g, d in plan.decisions.items() if d.opset is not None}
+        newest = _NEWEST if target.opsets is None else min(_NEWEST, target.opsets[1])
+        later = {
+            group.node: decision.opset
+            for group, decision in plan.decisions.items()
+            if decision.opset is not None and decision.opset <= newest
+        }
         worth = [later[node] for node in later if has_meaning(node, Meaning.MATMUL)]
         if not worth and not _is_narrow(model, plan, format_.dtype):
             worth = [later[node] for node in later if not has_meaning(node, Meaning.CARRIER)]

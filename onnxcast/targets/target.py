@@ -21,6 +21,7 @@ class Target:
     name: str
     preferred: Format
     float8e4: Format = FLOAT8E4M3FN
+    opsets: tuple[int, int] | None = None
 
     def realised(self, format_: Format) -> Format:
         """The format that the target has for the one asked for."""

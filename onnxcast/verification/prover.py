@@ -117,6 +117,23 @@ class Prover:
         errors = [self.error(outputs, number) for number, outputs in enumerate(found)]
         return errors.index(max(errors))
 
+    def unequal(self, result: ir.Model) -> list[str]:
+        """Outputs of whole numbers or truth values that the twin of `result` does not give alike.
+
+        Raises:
+            RuntimeFailure: The twin does not run.
+        """
+        counted = {
+            name
+            for outputs in self._wanted
+            for name, value in outputs.items()
+            if isinstance(value, np.ndarray) and value.dtype.kind in "iub"
+        }
+        if not counted:
+            return []
+        _, errors = self.run_twin(build_twin(result))
+        return [error.name for error in errors if error.name in counted and not error.ok]
+
     def error(self, outputs: Mapping[str, Value], sample: int) -> float:
         """How far outputs for a sample are from the source's, in tolerances."""
         errors = compare(self._wanted[sample], outputs, self.tolerance)
