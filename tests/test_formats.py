@@ -474,3 +474,50 @@ def test_float32r_by_name_keeps_11_explicit_bits() -> None:
 def test_no_two_onnx_formats_hold_the_same_values() -> None:
     for a, b in itertools.combinations(FORMATS, 2):
         assert not (formats.contains(a, b) and formats.contains(b, a))
+
+
+def hifloat8_values() -> frozenset[Key]:
+    """Decode all 256 patterns: sign, prefix code for the exponent's width, exponent, rest."""
+    found: set[Key] = {"nan", math.inf, -math.inf, 0.0}
+    for bits in range(1, 0x80):
+        if bits == 0x6F:  # infinity
+            continue
+        width, prefix = next(
+            (width, prefix)
+            for code, width, prefix in (
+                (3, 4, 2),
+                (2, 3, 2),
+                (1, 2, 2),
+                (1, 1, 3),
+                (1, 0, 4),
+                (0, -1, 4),
+            )
+            if bits >> (7 - prefix) == code
+        )
+        if width < 0:
+            value = 2.0 ** (bits - 23)
+        else:
+            kept = 7 - prefix - width
+            field, fraction = (bits >> kept) & (2**width - 1), bits & (2**kept - 1)
+            size = field & (2 ** max(width - 1, 0) - 1) | (2 ** (width - 1) if width else 0)
+            exponent = -size if width and field >> (width - 1) else size
+            value = 2.0**exponent * (1 + fraction / 2**kept)
+        found.update((value, -value))
+    return frozenset(found)
+
+
+def test_hifloat8_is_what_its_layout_gives() -> None:
+    values, form = hifloat8_values(), formats.HIFLOAT8
+    finite = [value for value in values if value != "nan" and math.isfinite(value)]
+    assert len(finite) == 253
+    assert (min(finite), max(finite)) == (form.min, form.max)
+    assert min(value for value in finite if value > 0) == 2.0**form.smallest
+    for wide in NUMERIC:
+        assert formats.contains(wide, form) == all(holds(wide, each) for each in values), wide
+    for narrow in NUMERIC:
+        held = set(samples(narrow)) <= values
+        assert formats.contains(form, narrow) == held, narrow
+    # Contiguous whole numbers are exact up to 16.
+    assert set(range(17)) <= values
+    assert formats.contains(form, form)
+    assert formats.by_name("hifloat8") == form

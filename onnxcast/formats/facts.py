@@ -7,6 +7,7 @@ these facts. Their sources:
 - IEEE 754-2019, 3.6: float16, float32, float64; bfloat16 is laid out by the same rule.
 - OCP OFP8 1.0: float8e4m3fn and float8e5m2. OCP Microscaling 1.0: float6, float4 and float8e8m0.
 - Noune et al., arXiv 2206.02915: the fnuz types (one zero, one NaN, no infinity).
+- Luo et al., arXiv 2409.16626: hifloat8, whose significand is shorter where exponents are large.
 - ONNX TensorProto.DataType: the rest, and all names but float32 and float64 in lower case.
 """
 
@@ -37,6 +38,7 @@ __all__ = [
     "FLOAT32R_BITS",
     "FLOAT64",
     "FORMATS",
+    "HIFLOAT8",
     "INT2",
     "INT4",
     "INT8",
@@ -87,6 +89,8 @@ class Format:
         has_nan: Whether it has a NaN.
         has_negative_zero: Whether it tells -0 from +0.
         subnormals: Whether there are values between 0 and 2**emin.
+        taper: For each range of exponents, by its largest magnitude, the bits of the significand,
+            if they are not the same for all; between `quantum` and the last they are 1.
     """
 
     name: str
@@ -101,6 +105,7 @@ class Format:
     has_nan: bool = False
     has_negative_zero: bool = False
     subnormals: bool = True
+    taper: tuple[tuple[int, int], ...] = ()
 
     @property
     def quantum(self) -> int:
@@ -111,6 +116,13 @@ class Format:
     def smallest(self) -> int:
         """The exponent of the smallest value above zero (1 of an integer)."""
         return self.quantum if self.subnormals else self.emin
+
+    def significand_at(self, exponent: int) -> int:
+        """Bits of the significand of values from 2**exponent up to twice that."""
+        kept = min(self.significand, exponent - self.quantum + 1)
+        if not self.taper:
+            return kept
+        return min(kept, next((bits for top, bits in self.taper if abs(exponent) <= top), 1))
 
     @property
     def signed(self) -> bool:
@@ -135,10 +147,20 @@ def _ieee(name: str, kind: Kind, bits: int, significand: int) -> Format:
     return Format(name, kind, bits, dtype, significand, emin, -top, top, True, True, True)
 
 
-def _finite(name: str, bits: int, significand: int, emin: int, top: float, **flags: bool) -> Format:
+def _finite(  # noqa: PLR0913 - the columns of the table below
+    name: str,
+    bits: int,
+    significand: int,
+    emin: int,
+    top: float,
+    *,
+    has_nan: bool = False,
+    has_negative_zero: bool = False,
+) -> Format:
     """State a signed float without infinities."""
     dtype = _element_type(name)
-    return Format(name, Kind.FLOAT, bits, dtype, significand, emin, -top, top, **flags)
+    specials = (False, has_nan, has_negative_zero)
+    return Format(name, Kind.FLOAT, bits, dtype, significand, emin, -top, top, *specials)
 
 
 def _integer(name: str, kind: Kind, bits: int, significand: int) -> Format:
@@ -169,6 +191,13 @@ FLOAT4E2M1 = _finite("float4e2m1", 4, 2, 0, 6.0, has_negative_zero=True)
 FLOAT8E8M0 = dataclasses.replace(  # powers of two only: neither zero nor sign
     _finite("float8e8m0", 8, 1, -127, 2.0**127, has_nan=True), min=2.0**-127, subnormals=False
 )
+
+HIFLOAT8 = dataclasses.replace(
+    _finite("hifloat8", 8, 4, -19, 32768.0, has_nan=True),
+    has_inf=True,
+    taper=((3, 4), (7, 3), (15, 2)),
+)
+"""Ascend's 8-bit float; ONNX has no name for it. One zero; powers of two from 2**-22 on."""
 
 # Bits of storage, bits of value.
 INT64 = _integer("int64", Kind.SIGNED, 64, 63)
@@ -244,9 +273,10 @@ def by_name(name: str) -> Format:
     Raises:
         InputError: No format has this name; the text lists those that exist, the nearest first.
     """
-    known = {each.name: each for each in (*FORMATS, FLOAT8E4, *map(float32r, range(23, 0, -1)))}
+    named = (*FORMATS, FLOAT8E4, HIFLOAT8)
+    known = {each.name: each for each in (*named, *map(float32r, range(23, 0, -1)))}
     if name not in known:
-        known = {each.name: each for each in (*FORMATS, FLOAT8E4, float32r())}
+        known = {each.name: each for each in (*named, float32r())}
         likeness = {each: difflib.SequenceMatcher(None, name, each).ratio() for each in known}
         nearest = sorted(known, key=lambda each: -likeness[each])
         raise InputError(f"unknown number format {name!r}; use one of {', '.join(nearest)}")

@@ -1,6 +1,7 @@
 """Which format holds all values of another, computed from the facts and never listed."""
 
 import functools
+import math
 
 from onnxcast.formats.facts import FORMATS, Format, Kind
 
@@ -26,6 +27,18 @@ def contains(wide: Format, narrow: Format) -> bool:
         and wide.has_inf >= narrow.has_inf
         and wide.has_nan >= narrow.has_nan
         and wide.has_negative_zero >= narrow.has_negative_zero
+        and (not wide.taper or _holds_by_exponent(wide, narrow))
+    )
+
+
+def _holds_by_exponent(wide: Format, narrow: Format) -> bool:
+    """Whether `wide` has the bits that values of `narrow` need, at each exponent of its own."""
+    top = math.frexp(max(narrow.max, -narrow.min))[1] - 1
+    if narrow.kind is Kind.SIGNED:
+        top -= 1  # its lowest value is a power of two, which one bit holds
+    return all(
+        wide.significand_at(exponent) >= narrow.significand_at(exponent)
+        for exponent in range(narrow.smallest, top + 1)
     )
 
 

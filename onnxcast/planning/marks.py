@@ -34,7 +34,8 @@ def carry_out_marks(model: ir.Model, plan: Plan) -> bool:
     for group, decision in plan.narrow():
         if decision.form is not Form.MARKED:
             continue
-        operands = {**marked_operands(group.node), **dict.fromkeys(decision.reads, decision.format)}
+        read = {index: decision.read_in(index) for index in decision.reads}
+        operands = {**marked_operands(group.node), **read}
         if operands:
             group.node.metadata_props[OPERANDS] = " ".join(
                 f"{index}:{format_.name}" for index, format_ in sorted(operands.items())

@@ -41,7 +41,8 @@ def carry_out(model: ir.Model, plan: Plan) -> tuple[list[Diagnostic], bool]:
             if decision.form is Form.NATIVE:
                 placer.read_narrow(group.node, index, decision.format)
             else:
-                placer.read_rounded(group.node, index, decision.format)
+                import_onnx(model, _dtype(decision.read_in(index)))
+                placer.read_rounded(group.node, index, decision.read_in(index))
     placer.read_wide()
     changed = carry_out_marks(model, plan) or placer.changed
     return [_finding(node) for node in placer.casts.added], changed

@@ -38,6 +38,7 @@ class Decision:
         reads: Indices of the operands that are read in the format.
         gives: Whether its results are in the format.
         opset: The first later opset at which the op could run in the format, if it cannot now.
+        apart: Operands among `reads` that are read in another format, by index.
     """
 
     format: Format
@@ -47,6 +48,11 @@ class Decision:
     reads: tuple[int, ...] = ()
     gives: bool = False
     opset: int | None = None
+    apart: tuple[tuple[int, Format], ...] = ()
+
+    def read_in(self, index: int) -> Format:
+        """The format in which operand `index`, one of `reads`, is read."""
+        return dict(self.apart).get(index, self.format)
 
     @property
     def is_wide(self) -> bool:

@@ -2,7 +2,7 @@
 
 import onnx_ir as ir
 
-from onnxcast.formats import FLOAT32, Format
+from onnxcast.formats import Format
 from onnxcast.graph.edit import cast_target, constant_of
 from onnxcast.graph.types import ElementTypes
 from onnxcast.graph.walk import label, main_graphs, model_graphs
@@ -13,6 +13,7 @@ from onnxcast.planning.groups import Group, Kind, find_groups
 from onnxcast.planning.guards import guard_pins
 from onnxcast.planning.legality import Legality, Why
 from onnxcast.planning.loops import carried_pins
+from onnxcast.planning.multiplying import Multiplying
 from onnxcast.planning.pins import PinLevel, pin_level, pinned
 from onnxcast.planning.plan import Decision, Form, Plan, wide
 from onnxcast.planning.reasons import Reason
@@ -84,10 +85,10 @@ class _Planner:
         types: ElementTypes,
     ) -> None:
         self._policy = policy
-        self._target = target
         self._types = types
         self._narrow = narrow
         self._legality = Legality(types)
+        self._multiplying = Multiplying(policy, target, narrow, self._legality)
         self._nodes = nodes
         self._inputs = {v for v in model.graph.inputs if not v.is_initializer()}
         self._analysed: Pins = {}
@@ -145,7 +146,7 @@ class _Planner:
         if pin is PinLevel.WEIGHTS:
             return self._weights_only(group)
         if has_meaning(group.node, Meaning.MATMUL):
-            return self._multiplying(group, form, refusal)
+            return self._multiplying.decide(group, form, refusal)
         if form is Form.STORAGE:
             return Decision(self._narrow, Reason.STORAGE, "", form, group.operands)
         detail = "" if choice is None else f"{choice.by} {choice.detail}"
@@ -175,31 +176,6 @@ class _Planner:
         if impossible is None and (by_storage or matmul):
             return Form.STORAGE, refusal
         return Form.WIDE, impossible or refusal
-
-    def _multiplying(self, group: Group, form: Form, refusal: Why | None) -> Decision:
-        """What a matmul-like group gets: operand types are the target's answer and nothing else."""
-        # Only the multiplied operands are the target's concern; a bias shares their type.
-        factors = tuple(index for index in group.operands if index < multiplied(group.node))
-        asked = [self._target.matmul_operand_type(FLOAT32, self._narrow) for _ in factors]
-        first = asked[0] if asked else self._narrow
-        pair = self._target.matmul_operand_pair(first, asked[-1] if asked else first)
-        if pair[0] != pair[1] or pair[0] == FLOAT32:
-            return wide(Reason.TARGET_OPERANDS, " and ".join(format_.name for format_ in pair))
-        format_ = pair[0]
-        if form is Form.NATIVE:
-            illegal = format_ != self._narrow and self._legality.why_not(group, format_)
-            if illegal:
-                return wide(*illegal)
-            name, reads = self._target.name, group.operands
-            return Decision(format_, Reason.MATMUL_OPERANDS, name, form, reads, gives=True)
-        if form is Form.MARKED:
-            whole = self._policy.scope is Scope.ALL
-            whole = whole and self._policy.matmul_output is MatmulOutput.NARROW
-            reads = group.operands if whole else factors
-            detail = self._target.name
-            return Decision(format_, Reason.MATMUL_OPERANDS, detail, form, reads, gives=whole)
-        detail, opset = (refusal.detail, refusal.opset) if refusal else ("", None)
-        return Decision(format_, Reason.STORAGE, detail, form, factors, opset=opset)
 
     def _weights_only(self, group: Group) -> Decision:
         """What a pinned matmul-like group gets: its constants are stored narrow all the same."""
@@ -233,7 +209,12 @@ class _Planner:
         self, carriers: list[Group], computing: dict[Group, Decision]
     ) -> dict[Group, Decision]:
         results = (v for g, d in computing.items() if d.gives for v in g.result_values())
-        reads = ((g.node, index) for g, d in computing.items() for index in d.reads)
+        reads = (
+            (g.node, index)
+            for g, d in computing.items()
+            for index in d.reads
+            if d.read_in(index) == self._narrow
+        )
         behind, ahead = narrow_carriers(carriers, results, reads, self._narrow)
         form = Form.MARKED if self._policy.is_float32r else Form.NATIVE
         moved = {}
@@ -253,7 +234,7 @@ class _Planner:
         if not reads:
             return wide(Reason.SCOPE)
         form = Form.MARKED if self._policy.is_float32r else Form.STORAGE
-        return Decision(decision.format, Reason.INPUT, "", form, reads)
+        return Decision(decision.format, Reason.INPUT, "", form, reads, apart=decision.apart)
 
     def _why_fixed(self, group: Group) -> Why | None:
         """What keeps `group` float32 whatever is asked for."""

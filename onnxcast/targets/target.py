@@ -1,27 +1,83 @@
-"""What a target is: its name, the format it prefers and the operand types its matmul takes."""
+"""What a target is: tables of what it converts, multiplies and accepts."""
 
 import dataclasses
+import functools
+import hashlib
+from collections.abc import Mapping
 
+from onnxcast.errors import RefusedError
 from onnxcast.formats import FLOAT8E4M3FN, FLOAT32, Format, contains, join
+from onnxcast.targets.rows import NativeCast, Operand, Pair
 
 __all__ = ["Target"]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Target:
-    """A target that takes any operand type that is asked for, as long as both are the same.
+    """Tables of one target, with evidence per row.
+
+    Where a table is left out nothing is known: the target then takes any conversion and any operand
+    type that is asked for, as long as both operands have the same.
 
     Attributes:
         name: As the user names it.
+        aliases: Other names of it.
         preferred: The narrow format used when the user names none.
+        casts: Conversions in the order of the target's own table, which decides between chains that
+            are otherwise alike; None if it has all.
+        operands: What becomes of a matmul operand, by format and what is wanted; the first row that
+            fits counts.
+        pairs: The operand formats that it multiplies.
+        opsets: The first and the last ONNX opset that it takes; None for all.
+        formats: The element types that it takes; None for all.
+        one_domain: Whether it takes ops of the ONNX domain only.
+        refused_ops: ONNX ops that it does not take, with the cause.
         float8e4: What its 8-bit float with 4 exponent bits holds: float8e4m3fn up to 448, or the
             legacy float8e4 up to 240, whose values beyond the limit are clipped before the Cast.
+        advice: What its user has to do with a result, one sentence each.
     """
 
     name: str
+    aliases: tuple[str, ...] = ()
     preferred: Format
-    float8e4: Format = FLOAT8E4M3FN
+    casts: tuple[NativeCast, ...] | None = None
+    operands: tuple[Operand, ...] = ()
+    pairs: tuple[Pair, ...] = ()
     opsets: tuple[int, int] | None = None
+    formats: tuple[Format, ...] | None = None
+    one_domain: bool = False
+    refused_ops: tuple[tuple[str, str], ...] = ()
+    float8e4: Format = FLOAT8E4M3FN
+    advice: tuple[str, ...] = ()
+
+    @property
+    def architecture(self) -> str:
+        """How messages name it: with the name that its maker's tools use, if it has one."""
+        return f"{self.name} ({self.aliases[0]})" if self.aliases else self.name
+
+    @property
+    def digest(self) -> str:
+        """A hash of all tables, 16 hexadecimal digits: the same for equal targets only."""
+        return hashlib.sha256(repr(self).encode()).hexdigest()[:16]
+
+    def offers(self, format_: Format) -> bool:
+        """Whether values can be narrowed to `format_` for the target, in whatever width."""
+        if self.formats is not None:
+            return any(_is(format_, each) for each in self.formats)
+        given = [row.gives for row in self.operands if row.gives is not None]
+        return not given or any(_is(self.realised(format_), each) for each in given)
+
+    def is_native(self, source: Format, target: Format) -> bool:
+        """Whether one conversion of the target leads from `source` to `target`."""
+        return self.casts is None or (source, target) in self._casts
+
+    def native_cast(self, source: Format, target: Format) -> NativeCast | None:
+        """The row of a conversion; None if the target lacks it, or has no table."""
+        return self._casts.get((source, target))
+
+    @functools.cached_property
+    def _casts(self) -> Mapping[tuple[Format, Format], NativeCast]:
+        return {(row.source, row.target): row for row in self.casts or ()}
 
     def realised(self, format_: Format) -> Format:
         """The format that the target has for the one asked for."""
@@ -30,12 +86,69 @@ class Target:
     def matmul_operand_type(self, format_: Format, wanted: Format) -> Format:
         """Type that a matmul operand of `format_` must have when `wanted` is asked for.
 
-        The only source of this policy (seed: ``target.getMatmultOperandType``). A narrow operand
-        keeps its type.
+        With `matmul_operand_pair` the only source of this policy (seed:
+        ``target.getMatmultOperandType``).
+
+        Raises:
+            RefusedError: The target's matmul takes such an operand in no form.
         """
-        return wanted if contains(format_, wanted) else format_
+        if not self.operands:
+            return wanted if contains(format_, wanted) else format_
+        asked = self.realised(wanted)
+        for row in self.operands:
+            if _is(format_, row.format) and (row.wanted is None or _is(asked, row.wanted)):
+                if row.gives is None:
+                    break
+                alike = (each for each in (asked, format_) if _is(each, row.gives))
+                return next(alike, row.gives)
+        raise RefusedError(
+            f"{self.architecture}: its matmul takes no {format_} operand where {wanted} is wanted"
+        )
 
     def matmul_operand_pair(self, first: Format, second: Format) -> tuple[Format, Format]:
-        """Make the types of both operands legal together, by the least that contains both."""
-        common = join(first, second) or FLOAT32
-        return common, common
+        """Make the types of both operands legal together, by the least that contain them.
+
+        Raises:
+            RefusedError: The target multiplies no two types that contain them.
+        """
+        if not self.pairs:
+            common = first if first == second else join(first, second) or FLOAT32
+            return common, common
+        if any(_is(first, row.first) and _is(second, row.second) for row in self.pairs):
+            return first, second
+        wider = [
+            (_widened(first, row.first, second), _widened(second, row.second, first))
+            for row in self.pairs
+        ]
+        legal = [(one, other) for one, other in wider if one is not None and other is not None]
+        if not legal:
+            raise RefusedError(
+                f"{self.architecture}: its matmul takes no {first} with {second}, nor wider types"
+            )
+
+        def cost(pair: tuple[Format, Format]) -> tuple[int, int, int]:
+            changed = (pair[0] != first) + (pair[1] != second)
+            return pair[0].bits + pair[1].bits, changed, sum(each.significand for each in pair)
+
+        return min(legal, key=cost)
+
+
+def _is_float32r(format_: Format) -> bool:
+    return format_.dtype is None and format_.bits == FLOAT32.bits
+
+
+def _is(format_: Format, row: Format) -> bool:
+    """Whether a row for `row` is for `format_`: a row for float32r is for all widths of it."""
+    return format_ == row or (_is_float32r(format_) and _is_float32r(row))
+
+
+def _widened(format_: Format, row: Format, other: Format) -> Format | None:
+    """What an operand of `format_` becomes under `row`, beside an operand of `other`.
+
+    None if `row` does not hold all its values. Nothing becomes float32r but beside a float32r.
+    """
+    if _is(format_, row):
+        return format_
+    if _is_float32r(row):
+        row = other if _is_float32r(other) else format_
+    return row if contains(row, format_) and row != format_ else None

@@ -46,8 +46,8 @@ def suspicious_ranges(
     divisors: set[str] = set()
     exponents = {value.name or "" for value in _exponents(plan)}
     for group, decision in plan.narrow():
-        for value, divides in _rounded_values(group, decision):
-            rounded[value.name or ""] = decision.format
+        for value, format_, divides in _rounded_values(group, decision):
+            rounded[value.name or ""] = format_
             divisors.update([value.name or ""] if divides else [])
     # A format with float32's exponents is hardly ever left; the proof sees to the lowest float32.
     looked_at = [
@@ -92,12 +92,12 @@ def out_of_range(
     found: dict[ir.Node, str] = {}
     exponents = _exponents(plan)
     for group, decision in plan.narrow():
-        for value, divides in _rounded_values(group, decision):
+        for value, format_, divides in _rounded_values(group, decision):
             measured = ranges.get(value.name or "")
             figure = (
                 ""
                 if measured is None
-                else _figure(value, measured, decision.format, divides, masks, value in exponents)
+                else _figure(value, measured, format_, divides, masks, value in exponents)
             )
             if figure:
                 found[group.node] = f"{value.name} {figure}"
@@ -109,9 +109,10 @@ def saturating(plan: Plan, ranges: Mapping[str, Range]) -> list[Diagnostic]:
     found = {
         value.name or "": measured.beyond
         for group, decision in plan.narrow()
-        if not decision.format.has_inf
-        for value, _ in _rounded_values(group, decision)
-        if (measured := ranges.get(value.name or "")) is not None and measured.beyond
+        for value, format_, _ in _rounded_values(group, decision)
+        if not format_.has_inf
+        and (measured := ranges.get(value.name or "")) is not None
+        and measured.beyond
     }
     return [
         Diagnostic(
@@ -123,14 +124,15 @@ def saturating(plan: Plan, ranges: Mapping[str, Range]) -> list[Diagnostic]:
     ]
 
 
-def _rounded_values(group: Group, decision: Decision) -> Iterator[tuple[ir.Value, bool]]:
-    """The values that are rounded for `group`, each with whether it divides by it."""
+def _rounded_values(group: Group, decision: Decision) -> Iterator[tuple[ir.Value, Format, bool]]:
+    """The values rounded for `group`, each with the format and whether it divides by it."""
     for index in decision.reads:
         value = group.node.inputs[index]
         if value is not None:
-            yield value, index == 1 and has_meaning(group.node, Meaning.DIVIDING)
+            divides = index == 1 and has_meaning(group.node, Meaning.DIVIDING)
+            yield value, decision.read_in(index), divides
     for value in group.result_values() if decision.gives else ():
-        yield value, False
+        yield value, decision.format, False
 
 
 def _readers(value: ir.Value) -> Iterator[ir.Node]:

@@ -117,7 +117,7 @@ class Switched:
             for index in decision.reads:
                 value = operands[index]
                 assert value is not None
-                operands[index] = self._round(value, decision.format, nodes)
+                operands[index] = self._round(value, decision.read_in(index), nodes)
         copy = self._copy(node, operands)
         nodes.append(copy)
         results = {index: value for index, value in enumerate(copy.outputs) if value.name}

@@ -1,5 +1,6 @@
 import dataclasses
 
+import onnx
 import onnx_ir as ir
 import pytest
 
@@ -7,7 +8,7 @@ from onnxcast.formats import BFLOAT16, FLOAT16, FLOAT32, Format
 from onnxcast.passes import MatmulOperandsPass
 from onnxcast.planning import Reason
 from onnxcast.policy import make_policy
-from onnxcast.targets import Target
+from onnxcast.targets import Target, get_target
 from tests import golden
 
 # Relative to the largest magnitude of an output: a few roundings of 2**-11 and 2**-8.
@@ -59,23 +60,56 @@ def test_delegation_the_target_is_asked_for_each_operand_and_for_the_pair() -> N
     assert target.questions == [(FLOAT32, FLOAT16), (FLOAT32, FLOAT16), (FLOAT16, FLOAT16)]
 
 
-@pytest.mark.parametrize(
-    "answer",
-    [(FLOAT16, FLOAT32), (FLOAT32, FLOAT16), (FLOAT16, BFLOAT16), (FLOAT32, FLOAT32)],
-    ids=lambda pair: f"stationary {pair[0]}, moving {pair[1]}",
-)
-def test_delegation_operands_that_cannot_share_the_type_stay_wide(
-    answer: tuple[Format, Format],
-) -> None:
+def test_delegation_the_target_may_want_float32() -> None:
     model = matmul()
     before = golden.text_of(model)
-    narrowing = narrow_to_float16(asked(answer))
+    narrowing = narrow_to_float16(asked((FLOAT32, FLOAT32)))
     assert not narrowing(model).modified
     assert golden.text_of(model) == before
     assert narrowing.plan is not None
     (decision,) = narrowing.plan.decisions.values()
     assert decision.reason is Reason.TARGET_OPERANDS
-    assert decision.detail == f"{answer[0]} and {answer[1]}"
+    assert decision.detail == "float32 and float32"
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [(FLOAT16, FLOAT32), (FLOAT32, FLOAT16), (FLOAT16, BFLOAT16), (BFLOAT16, FLOAT16)],
+    ids=lambda pair: f"stationary {pair[0]}, moving {pair[1]}",
+)
+def test_delegation_stationary_and_moving_operand_may_get_different_types(
+    answer: tuple[Format, Format],
+) -> None:
+    model = matmul()
+    narrowing = narrow_to_float16(asked(answer))
+    assert narrowing(model).modified
+    (product,) = [node for node in model.graph if node.op_type == "MatMul"]
+    for operand, wanted in zip(product.inputs, answer, strict=True):
+        assert operand is not None
+        rounded = operand.producer()
+        if wanted is FLOAT32:
+            assert rounded is None
+            continue
+        assert rounded is not None
+        (source,) = rounded.inputs
+        assert source is not None
+        assert (operand.dtype, source.dtype) == (FLOAT32.dtype, wanted.dtype)
+    assert product.outputs[0].dtype == FLOAT32.dtype
+    onnx.checker.check_model(ir.to_proto(model), full_check=True)
+    assert not narrow_to_float16(asked(answer))(model).modified
+
+
+def test_delegation_a_target_that_takes_no_such_operand_leaves_the_matmul_wide() -> None:
+    model = matmul()
+    narrowing = narrow_to_float16(get_target("trn1"))
+    refusing = dataclasses.replace(get_target("trn1"), operands=get_target("trn1").operands[1:2])
+    assert narrowing(model).modified
+    narrowing = narrow_to_float16(refusing)
+    assert not narrowing(matmul()).modified
+    assert narrowing.plan is not None
+    (decision,) = narrowing.plan.decisions.values()
+    assert decision.reason is Reason.TARGET_OPERANDS
+    assert "takes no float32 operand where float16 is wanted" in decision.detail
 
 
 def test_delegation_the_target_may_answer_another_type_than_was_wanted() -> None:

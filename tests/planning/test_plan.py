@@ -15,11 +15,11 @@ from tests.planning.plans import decided, load, plan_of, reasons
 
 
 class Choosy(Target):
-    """Takes a float32 second operand only."""
+    """Takes float32 operands only."""
 
     def matmul_operand_pair(self, first: Format, second: Format) -> tuple[Format, Format]:
-        del second
-        return first, FLOAT32
+        del first, second
+        return FLOAT32, FLOAT32
 
 
 CHOOSY = Choosy(name="choosy", preferred=FLOAT16)
