@@ -48,6 +48,26 @@ if TYPE_CHECKING:
     help="Types of graph inputs and outputs: unchanged, narrow, or a format by name.",
 )
 @click.option(
+    "--cast-bridges",
+    default="native",
+    metavar="native|exact",
+    show_default=True,
+    help="What chains of Casts may go through where the target lacks one: formats that the rule of "
+    "its compiler allows, or also those that hold every value of the source.",
+)
+@click.option(
+    "--illegal-casts",
+    default="refuse",
+    metavar="refuse|keep",
+    show_default=True,
+    help="Refuse a model with Casts that the target cannot do, or leave these with a warning each.",
+)
+@click.option(
+    "--require-exact-chains",
+    is_flag=True,
+    help="Refuse chains of Casts that may give another result than one Cast.",
+)
+@click.option(
     "--disable-inline-cast",
     is_flag=True,
     help="Leave constants as they are, with a Cast behind each, instead of storing them narrow.",
@@ -70,6 +90,9 @@ def optimize(
     output: Path | None,
     opset: str,
     io_types: str,
+    cast_bridges: str,
+    illegal_casts: str,
+    require_exact_chains: bool,
     disable_inline_cast: bool,
     inputs: Path | None,
     input_shapes: tuple[str, ...],
@@ -107,7 +130,13 @@ def optimize(
     from onnxcast.targets import get_target
 
     target = narrowing.pop("target")
-    narrowing.update(io_types=io_types, inline_cast=not disable_inline_cast)
+    narrowing.update(
+        io_types=io_types,
+        inline_cast=not disable_inline_cast,
+        cast_bridges=cast_bridges,
+        illegal_casts=illegal_casts,
+        require_exact_chains=require_exact_chains,
+    )
     policy = onnxcast.make_policy(preferred=get_target(target).preferred, **narrowing)
     output = output or default_output(model, policy.format.name if policy.format else "none")
     check_destinations(model, output, report, inputs, force=force)
@@ -180,6 +209,9 @@ def _warn(result: "Result", *, made_up: bool) -> None:
             f"{count} {op} compute in float32 on rounded operands: the op takes the format from "
             f"opset {opset} on; raise the model with --opset {opset} to run it so"
         )
+    for finding in result.report.findings:
+        if finding.code.name == "CAST_ILLEGAL":
+            warn(f"the target cannot do a Cast: {finding.message}")
     proof = result.report.proof
     if proof is None:
         warn("the result is not verified: leave out --no-verify to prove it")

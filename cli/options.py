@@ -119,8 +119,8 @@ def choice_of_format(command: _Command) -> _Command:
             ),
             click.option(
                 "--target",
-                metavar="NAME",
-                help="The hardware the model is for [default: generic].",
+                metavar="NAME|FILE.toml",
+                help="The hardware the model is for (see onnxcast targets) [default: generic].",
             ),
             _patterns("--keep-op", "keep_ops", "An op type that stays float32"),
             _patterns("--keep-node", "keep_nodes", "A node name that stays float32"),

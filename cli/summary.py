@@ -13,6 +13,7 @@ from .console import results
 from .tables import new_table, print_groups, print_proof, size
 
 if TYPE_CHECKING:
+    from onnxcast.planning import CastCost
     from onnxcast.report import Report
 
 _OUTPUTS_SHOWN = 10
@@ -25,6 +26,9 @@ _CHANGES = {
     "INITIALIZER_SHRUNK": "constants stored narrow",
     "INITIALIZER_KEPT": "constants left wide",
     "MASK_CLAMPED": "mask constants clamped",
+    "CAST_LEGALISED": "Casts done in more than one conversion",
+    "CAST_LOWERED": "Casts from or to bool replaced",
+    "CAST_ILLEGAL": "Casts left that the target cannot do",
     "VALUE_SATURATES": "values beyond the range of the format on the samples",
 }
 
@@ -40,7 +44,7 @@ def print_summary(report: "Report", files: Sequence[Path], seconds: float) -> No
     console = results()
     before, after = report.opset
     opset = f"opset {after}" if before == after else f"opset raised from {before} to {after}"
-    console.print(f"{report.token} for target {report.target}, {opset}", style="bold")
+    console.print(f"{report.token} for target {report.target.architecture}, {opset}", style="bold")
     console.print()
     if report.plan is not None:
         print_groups(console, report.plan)
@@ -49,6 +53,8 @@ def print_summary(report: "Report", files: Sequence[Path], seconds: float) -> No
     console.print(_sizes(report))
     console.print()
     console.print(_changes(report))
+    if report.costs:
+        console.print(_casts(report.costs))
     console.print()
     if report.proof is None:
         console.print("not verified", style="yellow")
@@ -56,6 +62,8 @@ def print_summary(report: "Report", files: Sequence[Path], seconds: float) -> No
         console.print(f"verified on {report.inputs}", style="bold")
         print_proof(console, report.proof, limit=_OUTPUTS_SHOWN)
     console.print()
+    for sentence in report.target.advice:
+        console.print(f"{report.target.name}: {sentence}", style="yellow")
     written = ", ".join(f"{path} ({size(path.stat().st_size)})" for path in files)
     console.print(f"{written} in {seconds:.1f} s", style="bold green", soft_wrap=True)
 
@@ -87,6 +95,15 @@ def _sizes(report: "Report") -> Table:
         "tensors", size(stored), size(left), f"{(left - stored) / stored:+.1%}" if stored else ""
     )
     return table
+
+
+def _casts(costs: "Sequence[CastCost]") -> str:
+    """What the Casts of the result cost on the target."""
+    hops, written = sum(cost.chain.hops for cost in costs), sum(cost.bytes for cost in costs)
+    longer = [cost.chain for cost in costs if cost.chain.hops > 1]
+    told = f"Casts on the target: {len(costs)} in {hops} conversions that write {size(written)}"
+    chains = Counter(f"{chain} ({', '.join(sorted(chain.labels))})" for chain in longer)
+    return "\n".join((told, *(f"  {count} x {text}" for text, count in chains.most_common())))
 
 
 def _changes(report: "Report") -> str:

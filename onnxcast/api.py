@@ -12,7 +12,7 @@ from onnxcast.errors import InputError, VerificationError
 from onnxcast.files import Source, read_model
 from onnxcast.formats import FLOAT32R_BITS, Format
 from onnxcast.graph.check import check_functions
-from onnxcast.pipeline import preparing_passes
+from onnxcast.pipeline import fitted, preparing_passes
 from onnxcast.planning import Plan, make_plan
 from onnxcast.policy import Chooser, make_policy
 from onnxcast.result import Clock, Result, Samples, failure_text
@@ -26,7 +26,9 @@ from onnxcast.verification.twin import narrowest_format
 __all__ = ["Result", "optimize", "plan", "verify"]
 
 
-def plan(model: object, *, target: str | Target | None = None, **options: Any) -> Plan:
+def plan(
+    model: object, *, target: str | os.PathLike[str] | Target | None = None, **options: Any
+) -> Plan:
     """Show which format each type group of a model would get, and why; nothing is changed.
 
     Args:
@@ -38,7 +40,7 @@ def plan(model: object, *, target: str | Target | None = None, **options: Any) -
         InputError: A bad model or option.
     """
     chosen = get_target(target)
-    policy = make_policy(preferred=chosen.preferred, **options)
+    policy = fitted(make_policy(preferred=chosen.preferred, **options), chosen)
     prepared = _read(model).model
     for pass_ in preparing_passes(policy, chosen):
         pass_(prepared)
@@ -51,7 +53,7 @@ def optimize(  # noqa: PLR0913 - one keyword per option, as on the command line
     fp32_cast: str | None = None,
     scope: str | None = None,
     dtype: str | None = None,
-    target: str | Target | None = None,
+    target: str | os.PathLike[str] | Target | None = None,
     keep_ops: Iterable[str] = (),
     keep_nodes: Iterable[str] = (),
     narrow_ops: Iterable[str] = (),
@@ -66,6 +68,9 @@ def optimize(  # noqa: PLR0913 - one keyword per option, as on the command line
     fp32r_bits: int = FLOAT32R_BITS,
     io_types: str | Mapping[str, str] = "keep",
     keep_io_types: bool | Iterable[str] | None = None,
+    cast_bridges: str = "native",
+    illegal_casts: str = "refuse",
+    require_exact_chains: bool = False,
     inputs: FeedSource | None = None,
     input_shapes: Mapping[str, tuple[int, ...]] | None = None,
     tolerance: float | Tolerance | None = None,
@@ -87,7 +92,7 @@ def optimize(  # noqa: PLR0913 - one keyword per option, as on the command line
         fp32_cast: A token such as ``all-fp16`` or ``matmult``; or give `scope` and `dtype`.
         scope: ``all`` (the default), ``matmult``, ``inputs`` or ``none``.
         dtype: ``fp16``, ``bf16``, ``fp32r`` or ``fp8e4``; by default what the target prefers.
-        target: A target or its name; by default the generic one.
+        target: A target, its name or a path to its profile; by default the generic one.
         keep_ops: Op types that stay float32.
         keep_nodes: Names of nodes that stay float32.
         narrow_ops: Op types that are narrowed.
@@ -105,6 +110,12 @@ def optimize(  # noqa: PLR0913 - one keyword per option, as on the command line
         io_types: ``keep``: types of graph inputs and outputs are unchanged; ``narrow``; or a format
             by name, as a dict or as ``NAME=FORMAT,...``.
         keep_io_types: The same in other tools' words: True, False or the names that are kept.
+        cast_bridges: Which formats a chain of Casts may go through where the target lacks one:
+            ``native`` by the rule of its compiler, ``exact`` also those that hold every value of
+            the source where that finds none.
+        illegal_casts: ``refuse`` a model with Casts that the target cannot do, naming each, or
+            ``keep`` them with a warning each.
+        require_exact_chains: Whether to refuse chains that may differ from one Cast.
         inputs: Samples for the proof: an ``.npz``, a folder of them, an ONNX ``test_data_set_*``
             folder, Polygraphy's JSON, or dicts of arrays. By default one sample is made up.
         input_shapes: Shapes of inputs with free dimensions, for the made-up sample.
@@ -146,7 +157,11 @@ def optimize(  # noqa: PLR0913 - one keyword per option, as on the command line
         fp32r_bits=fp32r_bits,
         io_types=io_types,
         keep_io_types=keep_io_types,
+        cast_bridges=cast_bridges,
+        illegal_casts=illegal_casts,
+        require_exact_chains=require_exact_chains,
     )
+    request = fitted(request, chosen)
     clock = Clock(progress)
     with clock.step("read the model"):
         source = _read(model)

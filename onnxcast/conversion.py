@@ -17,6 +17,7 @@ from onnxcast.graph.check import fault
 from onnxcast.graph.opsets import onnx_opset, wanted_opset
 from onnxcast.graph.types import ElementTypes
 from onnxcast.original import Original
+from onnxcast.passes import LegaliseCastsPass
 from onnxcast.pipeline import narrowing_passes, preparing_passes
 from onnxcast.planning import Plan, PlannedPass, forget_pins, make_plan, native_opset, pin, pinned
 from onnxcast.policy import Policy
@@ -24,7 +25,7 @@ from onnxcast.repair import MARGIN, Repair
 from onnxcast.report import Report, measure, sign
 from onnxcast.result import Clock, Result, Samples
 from onnxcast.search import pinned_only
-from onnxcast.targets import Target
+from onnxcast.targets import Target, why_refused
 from onnxcast.verification.comparison import Tolerance
 from onnxcast.verification.observation import observed_types
 from onnxcast.verification.proof import Proof, against, first_difference, prove, prove_within
@@ -76,8 +77,9 @@ class Conversion:
         ``auto`` goes on to where matmul-like ops can run in the format, if the model can.
         """
         policy = self._policy
-        least = FIRST_OPSET if policy.is_float32r else 0
-        version = wanted_opset(opset, self._opset, policy.dtypes, policy.token, least)
+        first, last = self._target.opsets or (0, None)
+        window = max(first, FIRST_OPSET if policy.is_float32r else 0), last
+        version = wanted_opset(opset, self._opset, policy.dtypes, policy.token, window)
         self._raise_to(version, samples, worker)
         if opset == "auto":
             native = native_opset(self._model, policy, self._target)
@@ -127,12 +129,16 @@ class Conversion:
 
         Args:
             forget: Whether pins of earlier runs go first.
+
+        Raises:
+            RefusedError: The target does not take the model, with all that it does not take.
         """
         self._model = self._original.own(self._model)
         self._modified = bool(self._findings)
         if forget:
             self._modified |= forget_pins(self._model) > 0
         self._run(preparing_passes(self._policy, self._target))
+        self._check_target()
 
     def pin_ranges(self, samples: Samples, worker: Worker) -> None:
         """Pin nodes whose values leave the format when the source runs on `samples`."""
@@ -162,20 +168,24 @@ class Conversion:
         if not once:
             self._model = prepared.clone()
         interface = _interface(self._model)
-        plan = self._run(narrowing_passes(self._policy, self._target))
-        modified = sign(self._model, self._policy.token, self._target.name) or self._modified
+        passes = narrowing_passes(self._policy, self._target)
+        plan = self._run(passes)
+        costs = [c for each in passes if isinstance(each, LegaliseCastsPass) for c in each.costs]
+        modified = sign(self._model, self._policy.token, self._target) or self._modified
         with self._clock.step("check the result"):
             assert self._keeps(interface), "graph inputs and outputs must not change"
             self._check()
+            self._check_target()
         if plan is not None:
             self._findings.extend(saturating(plan, self._ranges))
         report = Report(
             source=self._original.path,
             token=self._policy.token,
-            target=self._target.name,
+            target=self._target,
             opset=(self._opset, onnx_opset(self._model)),
             plan=plan,
             findings=tuple(self._findings),
+            costs=tuple(costs),
             before=self._before,
             after=measure(self._model),
             inputs=origin,
@@ -276,6 +286,14 @@ class Conversion:
         return [(name, shape) for name, _, shape in after] == [
             (name, shape) for name, _, shape in before
         ]
+
+    def _check_target(self) -> None:
+        refused = why_refused(self._model, self._target)
+        if refused:
+            raise RefusedError(
+                f"target {self._target.architecture} does not take the model: "
+                f"{'; '.join(refused)}: export it without, or give another target"
+            )
 
     def _check(self) -> None:
         """Hold the result to the checker's full check if the source passes it, else to the basic.

@@ -20,6 +20,9 @@ class Code(enum.Enum):
     MASK_CLAMPED = "OC203"
     VALUE_SATURATES = "OC204"
     OPSET_RAISED = "OC301"
+    CAST_LEGALISED = "OC401"
+    CAST_LOWERED = "OC402"
+    CAST_ILLEGAL = "OC403"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

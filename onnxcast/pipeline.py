@@ -1,7 +1,11 @@
 """The order of passes, as one tuple."""
 
-import onnx_ir as ir
+import dataclasses
 
+import onnx_ir as ir
+from onnx_ir.passes.common import RemoveUnusedOpsetsPass
+
+from onnxcast.errors import InputError
 from onnxcast.passes import (
     AutocastPass,
     ClampMasksPass,
@@ -9,6 +13,7 @@ from onnxcast.passes import (
     InlineFunctionsPass,
     InputsPass,
     IoTypesPass,
+    LegaliseCastsPass,
     MatmulOperandsPass,
     NormalisePass,
     ShrinkInitializersPass,
@@ -16,14 +21,37 @@ from onnxcast.passes import (
     TidyPass,
 )
 from onnxcast.planning import PlannedPass
-from onnxcast.policy import Functions, Policy, Scope
+from onnxcast.policy import DTYPES, Functions, Policy, Scope
 from onnxcast.targets import Target
 
-__all__ = ["build_pipeline", "narrowing_passes", "preparing_passes"]
+__all__ = ["build_pipeline", "fitted", "narrowing_passes", "preparing_passes"]
+
+
+def fitted(policy: Policy, target: Target) -> Policy:
+    """`policy` with what `target` asks for beyond it: no functions where there is one domain only.
+
+    Raises:
+        InputError: The target lacks a format that is asked for.
+    """
+    for format_ in policy.formats:
+        if not target.offers(format_):
+            offered = ", ".join(name for name, each in DTYPES.items() if target.offers(each))
+            raise InputError(
+                f"target {target.architecture} has no {format_}: give another target or one of "
+                f"{offered}"
+            )
+    if target.one_domain and policy.functions is Functions.SPECIALISE:
+        return dataclasses.replace(policy, functions=Functions.INLINE)
+    return policy
 
 
 def build_pipeline(policy: Policy, target: Target) -> tuple[ir.passes.InPlacePass, ...]:
-    """The passes for `policy`, in order; made anew for each model."""
+    """The passes for `policy`, in order; made anew for each model.
+
+    Raises:
+        InputError: The target lacks a format that is asked for.
+    """
+    policy = fitted(policy, target)
     return (*preparing_passes(policy, target), *narrowing_passes(policy, target))
 
 
@@ -42,8 +70,9 @@ def preparing_passes(policy: Policy, target: Target) -> tuple[ir.passes.InPlaceP
     return (
         *(() if prepare is None else (prepare(),)),
         NormalisePass(),
-        FoldCastsPass(),
+        FoldCastsPass(target.is_native),
         TidyPass(),
+        *((RemoveUnusedOpsetsPass(),) if target.one_domain else ()),
         *((ClampMasksPass(policy, target),) if policy.clamp_masks else ()),
     )
 
@@ -59,7 +88,17 @@ def narrowing_passes(policy: Policy, target: Target) -> tuple[ir.passes.InPlaceP
     return (
         *(() if chosen is None else (chosen(policy=policy, target=target),)),
         *((IoTypesPass(policy.io_types, target),) if policy.io_types.changes else ()),
-        FoldCastsPass(),
+        FoldCastsPass(target.is_native),
         *((ShrinkInitializersPass(),) if policy.inline_cast else ()),
+        *((_legalising(policy, target),) if target.casts is not None else ()),
         TidyPass(),
+    )
+
+
+def _legalising(policy: Policy, target: Target) -> LegaliseCastsPass:
+    return LegaliseCastsPass(
+        target,
+        exact_bridges=policy.exact_bridges,
+        keep_illegal=policy.keep_illegal_casts,
+        exact_only=policy.exact_chains,
     )

@@ -13,12 +13,13 @@ from onnxcast.diagnostics import Diagnostic
 from onnxcast.files import tensor_slots
 from onnxcast.graph.edit import cast_target
 from onnxcast.graph.walk import model_graphs
-from onnxcast.planning import Plan
+from onnxcast.planning import CastCost, Plan
+from onnxcast.targets import Target
 from onnxcast.verification.proof import Proof
 
 __all__ = ["Measure", "Report", "measure", "sign", "versions"]
 
-_PROVENANCE = ("onnxcast.version", "onnxcast.token", "onnxcast.target")
+_PROVENANCE = ("onnxcast.version", "onnxcast.token", "onnxcast.target", "onnxcast.target_hash")
 
 _PACKAGES = ("onnxcast", "onnx", "onnx-ir", "onnxscript", "onnxruntime", "numpy", "ml_dtypes")
 
@@ -58,9 +59,9 @@ def versions() -> dict[str, str]:
     return {"python": platform.python_version(), **found}
 
 
-def sign(model: ir.Model, token: str, target: str) -> bool:
+def sign(model: ir.Model, token: str, target: Target) -> bool:
     """Write into the metadata of `model` what made it; return whether that changed anything."""
-    values = (versions()["onnxcast"], token, target)
+    values = (versions()["onnxcast"], token, target.name, target.digest)
     signature = dict(zip(_PROVENANCE, values, strict=True))
     known = model.metadata_props
     if all(known.get(key) == value for key, value in signature.items()):
@@ -76,10 +77,11 @@ class Report:
     Attributes:
         source: Path of the source, or "" for a model in memory.
         token: What was asked for.
-        target: Name of the target.
+        target: The target.
         opset: The ONNX opset before and after; None where the ONNX domain is not imported.
         plan: Every type group with its format and reason; None for scope ``none``.
         findings: Every Cast added or folded and every constant narrowed or left alone.
+        costs: What the target makes of each Cast, where it has a table of conversions.
         before: Sizes of the source.
         after: Sizes of the result.
         inputs: Where the samples came from.
@@ -89,10 +91,11 @@ class Report:
 
     source: str
     token: str
-    target: str
+    target: Target
     opset: tuple[int | None, int | None]
     plan: Plan | None
     findings: tuple[Diagnostic, ...]
+    costs: tuple[CastCost, ...]
     before: Measure
     after: Measure
     inputs: str
@@ -105,16 +108,19 @@ class Report:
             "versions": versions(),
             "source": self.source,
             "token": self.token,
-            "target": self.target,
+            "target": self.target.name,
+            "target_hash": self.target.digest,
             "opset": {"before": self.opset[0], "after": self.opset[1]},
             "groups": [] if self.plan is None else self.plan.rows(),
             "pins": [] if self.plan is None else self.plan.pins(),
             **self._crossings(),
             "findings": [_finding(finding) for finding in self.findings],
+            "casts": self._casts(),
             "before": dataclasses.asdict(self.before),
             "after": dataclasses.asdict(self.after),
             "inputs": self.inputs,
             "verification": None if self.proof is None else proof_dict(self.proof),
+            "advice": list(self.target.advice),
             "seconds": {step: round(seconds, 3) for step, seconds in self.seconds.items()},
         }
 
@@ -124,6 +130,18 @@ class Report:
             return {}
         ins, outs = self.plan.crossings()
         return {"call_ins": ins, "call_outs": outs}
+
+    def _casts(self) -> dict[str, Any]:
+        """Conversions of the target and bytes that they write, in all and by chain."""
+        return {
+            "hops": sum(cost.chain.hops for cost in self.costs),
+            "bytes": sum(cost.bytes for cost in self.costs),
+            "chains": [
+                {"node": cost.node, "bytes": cost.bytes, **cost.chain.to_dict()}
+                for cost in self.costs
+                if cost.chain.hops > 1
+            ],
+        }
 
     def to_json(self) -> str:
         """The report as indented JSON."""

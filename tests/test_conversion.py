@@ -18,6 +18,7 @@ from onnx import numpy_helper
 
 import onnxcast
 from onnxcast.graph.opsets import raise_opset
+from onnxcast.targets import GENERIC
 from onnxcast.verification.comparison import Tolerance
 from onnxcast.verification.session import Worker
 from onnxcast.verification.values import Feeds, Value
@@ -202,6 +203,7 @@ def test_the_origin_is_written_once_and_the_models_own_metadata_stays() -> None:
         "onnxcast.version": importlib.metadata.version("onnxcast"),
         "onnxcast.token": "all-fp16",
         "onnxcast.target": "generic",
+        "onnxcast.target_hash": GENERIC.digest,
     }
     twice = onnxcast.optimize(once.model, fp32_cast="all-fp16", verify=False)
     assert twice.model.metadata_props == once.model.metadata_props

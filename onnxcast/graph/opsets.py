@@ -1,6 +1,7 @@
 """Raise a model's opset as far as a number format needs, and no further."""
 
 from collections.abc import Collection, Iterator
+from typing import TypeAlias
 
 import onnx
 import onnx_ir as ir
@@ -12,6 +13,9 @@ from onnxcast.graph.schemas import ONNX_DOMAINS, Schemas, signature_of, type_str
 from onnxcast.graph.walk import bodies, values
 
 __all__ = ["import_onnx", "onnx_opset", "opset_for_cast", "raise_opset", "wanted_opset"]
+
+Window: TypeAlias = tuple[int, int | None]
+"""The first and the last opset that will do; None for no last one."""
 
 # Where a model has no ONNX op yet, a Cast may as well know every 16-bit type.
 _FIRST_WITH_BFLOAT16 = 13
@@ -51,7 +55,7 @@ def wanted_opset(
     current: int | None,
     dtypes: Collection[ir.DataType],
     token: str,
-    least: int = 0,
+    window: Window = (0, None),
 ) -> int | None:
     """The opset that a model shall have.
 
@@ -60,18 +64,14 @@ def wanted_opset(
         current: The model's; None if it imports none.
         dtypes: The element types that Casts must take; none if there are no Casts to add.
         token: What was asked for, for messages.
-        least: An opset that is needed for something else.
+        window: The first and the last opset that will do for something else.
 
     Raises:
-        InputError: `asked` is none of these, or less than is needed.
-        RefusedError: `asked` is ``keep``, but a later one is needed.
+        InputError: `asked` is none of these, less than is needed, or beyond the window.
+        RefusedError: `asked` is ``keep``, but a later one is needed; or what is needed, or is there
+            already, is beyond the window.
     """
-    needed = current
-    if dtypes:
-        start = current or _FIRST_WITH_BFLOAT16
-        needed = max(opset_for_cast(dtype, start) for dtype in dtypes)
-    if current is not None and needed is not None:
-        needed = max(needed, least)
+    needed = _needed_opset(current, dtypes, token, window)
     if asked == "auto":
         return needed
     if asked == "keep":
@@ -87,7 +87,28 @@ def wanted_opset(
         raise InputError(
             f"opset {asked} is less than {token} on this model needs: give {needed} or more"
         )
+    if window[1] is not None and int(asked) > window[1]:
+        raise InputError(f"opset {asked} is more than the target takes: give {window[1]} or less")
     return int(asked)
+
+
+def _needed_opset(
+    current: int | None, dtypes: Collection[ir.DataType], token: str, window: Window
+) -> int | None:
+    """The least opset from `current` on with the Casts that are wanted and inside the window."""
+    needed, last = current, window[1]
+    if dtypes:
+        start = current or _FIRST_WITH_BFLOAT16
+        needed = max(opset_for_cast(dtype, start) for dtype in dtypes)
+    if current is not None and needed is not None:
+        needed = max(needed, window[0])
+    if needed is not None and last is not None and needed > last:
+        found = "the model is at" if needed == current else f"{token} on this model needs"
+        raise RefusedError(
+            f"{found} opset {needed}, the target takes none after {last}: export the model at "
+            f"{last}, or give another format"
+        )
+    return needed
 
 
 def import_onnx(model: ir.Model, dtype: ir.DataType) -> None:

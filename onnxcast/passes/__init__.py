@@ -6,6 +6,7 @@ from onnxcast.passes.fold_casts import FoldCastsPass
 from onnxcast.passes.inline_functions import InlineFunctionsPass
 from onnxcast.passes.inputs import InputsPass
 from onnxcast.passes.io_types import IoTypesPass
+from onnxcast.passes.legalise_casts import LegaliseCastsPass
 from onnxcast.passes.matmul_operands import MatmulOperandsPass
 from onnxcast.passes.normalise import NormalisePass
 from onnxcast.passes.shrink_initializers import ShrinkInitializersPass
@@ -19,6 +20,7 @@ __all__ = [
     "InlineFunctionsPass",
     "InputsPass",
     "IoTypesPass",
+    "LegaliseCastsPass",
     "MatmulOperandsPass",
     "NormalisePass",
     "ShrinkInitializersPass",

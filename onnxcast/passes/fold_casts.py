@@ -16,20 +16,22 @@ others read, or that is a graph output, stays; only the second Cast is rewired a
 ``saturate`` and ``round_mode``. Bit-exact. Seed: SKaiNET #1494.
 """
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
 
 import onnx_ir as ir
 from onnxscript.rewriter.pattern import MatchResult, RewriteRule
 
 from onnxcast import formats
 from onnxcast.diagnostics import Code, Diagnostic
-from onnxcast.formats import Format, Kind
+from onnxcast.formats import BOOL, Format, Kind
 from onnxcast.graph.edit import cast_target
 from onnxcast.graph.types import ElementTypes
 from onnxcast.graph.walk import model_graphs
 
 __all__ = ["FoldCastsPass", "folds"]
+
+IsNative: TypeAlias = Callable[[Format, Format], bool]
 
 _INTEGERS = (Kind.SIGNED, Kind.UNSIGNED)
 
@@ -66,11 +68,16 @@ def _is_identity_on(format_: Format, saturates: bool) -> bool:
 class FoldCastsPass(ir.passes.InPlacePass):
     """Removes identity Casts and exact halves of Cast pairs.
 
+    Args:
+        is_native: Whether the target has a conversion; by default it has all. No Cast is made that
+            it lacks, but to and from bool, which no target converts.
+
     Attributes:
         findings: One per fold of the last call, naming pair and values.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, is_native: IsNative = lambda _source, _target: True) -> None:
+        self._is_native = is_native
         self.findings: list[Diagnostic] = []
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
@@ -81,7 +88,7 @@ class FoldCastsPass(ir.passes.InPlacePass):
         return ir.passes.PassResult(model, bool(self.findings))
 
     def _round(self, model: ir.Model) -> bool:
-        folder = _Folder(ElementTypes(model))
+        folder = _Folder(ElementTypes(model), self._is_native)
         rules = folder.rules()
         for graph in model_graphs(model):
             for node in graph:
@@ -116,8 +123,9 @@ def _apply_first(
 class _Folder:
     """The two rules, sharing the element types of the model and the list of findings."""
 
-    def __init__(self, types: ElementTypes) -> None:
+    def __init__(self, types: ElementTypes, is_native: IsNative) -> None:
         self._types = types
+        self._is_native = is_native
         self._identities: list[ir.Value] = []
         self._first_casts: list[ir.Node] = []
         self.findings: list[Diagnostic] = []
@@ -172,6 +180,9 @@ class _Folder:
         source, middle, target = chain
         if source is None or middle is None or target is None:
             return MatchResult().fail("the source's type is not known", first.inputs[0])
+        lacking = BOOL not in (source, target) and not self._is_native(source, target)
+        if lacking and source != target:
+            return MatchResult().fail("the target lacks the direct conversion", cast)
         if not folds(source, middle, target, saturates=_saturates(second)):
             return MatchResult().fail(f"{source} to {middle} to {target} is not exact", cast)
         return MatchResult()

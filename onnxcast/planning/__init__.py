@@ -9,17 +9,22 @@ from onnxcast.planning.plan import Decision, Form, Plan
 from onnxcast.planning.planned_pass import PlannedPass
 from onnxcast.planning.planner import make_plan
 from onnxcast.planning.reasons import Reason
+from onnxcast.planning.routes import CastCost, IllegalCast, Route, Routes
 from onnxcast.planning.storage import Rounded
 
 __all__ = [
+    "CastCost",
     "Decision",
     "Form",
     "Group",
+    "IllegalCast",
     "PinLevel",
     "Plan",
     "PlannedPass",
     "Reason",
     "Rounded",
+    "Route",
+    "Routes",
     "carry_out",
     "forget_marks",
     "forget_pins",

@@ -103,6 +103,10 @@ class Policy:
         inline_cast: Whether a constant is stored in the format that its Cast gives.
         clamp_masks: Whether mask constants below the format's range become its lowest number.
         io_types: The element types that graph inputs and outputs shall have.
+        exact_bridges: Whether chains of Casts may also go through formats that hold every value of
+            the source.
+        keep_illegal_casts: Whether Casts that the target cannot do are left alone.
+        exact_chains: Whether every chain must give what one Cast gives.
     """
 
     scope: Scope
@@ -113,6 +117,9 @@ class Policy:
     inline_cast: bool = True
     clamp_masks: bool = False
     io_types: IoTypes = dataclasses.field(default_factory=IoTypes)
+    exact_bridges: bool = False
+    keep_illegal_casts: bool = False
+    exact_chains: bool = False
 
     def __post_init__(self) -> None:
         if (self.format is None) != (self.scope is Scope.NONE):
@@ -139,6 +146,13 @@ class Policy:
         )
 
     @property
+    def formats(self) -> list[Format]:
+        """The formats that values may be rounded to, each once; float32 is none of them."""
+        wanted = (self.format, self.io_types.rest, *self.io_types.named.values())
+        found = (each for each in wanted if each is not None and each != FLOAT32)
+        return list(dict.fromkeys(found))
+
+    @property
     def dtypes(self) -> set[ir.DataType]:
         """The element types that Casts of the result may have to take."""
         wanted = (self.format, self.io_types.rest, *self.io_types.named.values())
@@ -147,8 +161,7 @@ class Policy:
     @property
     def narrowest(self) -> Format:
         """The format with the fewest significant bits that values may be rounded to."""
-        wanted = (self.format, self.io_types.rest, *self.io_types.named.values(), FLOAT32)
-        return min((each for each in wanted if each is not None), key=lambda f: f.significand)
+        return min((*self.formats, FLOAT32), key=lambda format_: format_.significand)
 
     @property
     def is_float32r(self) -> bool:
@@ -163,6 +176,9 @@ class _Options(TypedDict):
     inline_cast: bool
     clamp_masks: bool
     io_types: IoTypes
+    exact_bridges: bool
+    keep_illegal_casts: bool
+    exact_chains: bool
 
 
 def make_policy(  # noqa: PLR0913 - one keyword per option, as on the command line
@@ -185,6 +201,9 @@ def make_policy(  # noqa: PLR0913 - one keyword per option, as on the command li
     fp32r_bits: int = FLOAT32R_BITS,
     io_types: str | Mapping[str, str] = "keep",
     keep_io_types: bool | Iterable[str] | None = None,
+    cast_bridges: str = "native",
+    illegal_casts: str = "refuse",
+    require_exact_chains: bool = False,
 ) -> Policy:
     """Resolve a token, or a scope and a dtype, to a policy.
 
@@ -218,6 +237,11 @@ def make_policy(  # noqa: PLR0913 - one keyword per option, as on the command li
         "inline_cast": inline_cast,
         "clamp_masks": clamp_masks,
         "io_types": _io_types(io_types, keep_io_types, format_),
+        "exact_bridges": _known("cast bridges", cast_bridges, {"native": False, "exact": True}),
+        "keep_illegal_casts": _known(
+            "illegal casts", illegal_casts, {"refuse": False, "keep": True}
+        ),
+        "exact_chains": require_exact_chains,
     }
     return Policy(scope=chosen, format=format_, **options)
 

@@ -1,6 +1,6 @@
 """Targets: the tables that say what a piece of hardware takes."""
 
-from onnxcast.targets.chains import Bridges, Chain, Chains
+from onnxcast.targets.chains import Chain, Chains
 from onnxcast.targets.names import format_of, short_name
 from onnxcast.targets.profile import read_profile
 from onnxcast.targets.registry import GENERIC, all_targets, get_target, target_names
@@ -11,7 +11,6 @@ from onnxcast.targets.target import Target
 
 __all__ = [
     "GENERIC",
-    "Bridges",
     "Chain",
     "Chains",
     "NativeCast",

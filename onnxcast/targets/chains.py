@@ -6,25 +6,17 @@ same length the cheapest counts, then the one that the table's order finds first
 """
 
 import dataclasses
-import enum
 from collections.abc import Iterator
+from typing import Any
 
 from onnxcast.formats import FLOAT16, FLOAT32, Format, Kind, contains
 from onnxcast.targets.labels import device_labels, labels
+from onnxcast.targets.names import short_name
 from onnxcast.targets.target import Target
 
-__all__ = ["Bridges", "Chain", "Chains"]
+__all__ = ["Chain", "Chains"]
 
 _INTEGERS = (Kind.SIGNED, Kind.UNSIGNED)
-
-
-class Bridges(enum.Enum):
-    """Which formats a chain may go through."""
-
-    NATIVE = "native"
-    """Those that do not narrow relative to the destination: the rule of the hardware's compiler."""
-    EXACT = "exact"
-    """Where that finds none, those also that hold every value of the source."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,6 +43,14 @@ class Chain:
         """Bytes that all hops together write for one element."""
         return sum(format_.bits for format_ in self.path[1:]) / 8
 
+    def to_dict(self) -> dict[str, Any]:
+        """Path and labels as plain data, formats by their short names."""
+        return {
+            "path": [short_name(each) for each in self.path],
+            "labels": sorted(self.labels),
+            "device_labels": sorted(self.device_labels),
+        }
+
     def __str__(self) -> str:
         return " > ".join(format_.name for format_ in self.path)
 
@@ -60,36 +60,32 @@ class Chains:
 
     Args:
         target: One with a table of conversions.
-        bridges: What a chain may go through.
+        exact_bridges: Whether a chain may also go through formats that hold every value of the
+            source, where the rule of the hardware's compiler finds none.
         without: Formats that it may not go through in any case.
     """
 
     def __init__(
         self,
         target: Target,
-        bridges: Bridges = Bridges.NATIVE,
+        *,
+        exact_bridges: bool = False,
         without: frozenset[Format] = frozenset(),
     ) -> None:
         self._target = target
-        self._bridges = bridges
+        self._exact_bridges = exact_bridges
         self._without = without
         self._next: dict[Format, list[Format]] = {}
         for row in target.casts or ():
             self._next.setdefault(row.source, []).append(row.target)
         self._found: dict[tuple[Format, Format], Chain | None] = {}
 
-    @property
-    def formats(self) -> list[Format]:
-        """Every format that the table names, in its order."""
-        named = [each for row in self._target.casts or () for each in (row.source, row.target)]
-        return list(dict.fromkeys(named))
-
     def find(self, source: Format, target: Format) -> Chain | None:
         """The chain from `source` to `target`; None if there is none."""
         key = (source, target)
         if key not in self._found:
             path = self._search(source, target, exact=False)
-            if path is None and self._bridges is Bridges.EXACT:
+            if path is None and self._exact_bridges:
                 path = self._search(source, target, exact=True)
             self._found[key] = None
             if path is not None:

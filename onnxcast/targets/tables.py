@@ -4,20 +4,20 @@ from typing import Any
 
 from onnxcast.errors import RefusedError
 from onnxcast.formats import Format
-from onnxcast.targets.chains import Bridges, Chains
+from onnxcast.targets.chains import Chains
 from onnxcast.targets.names import short_name
 from onnxcast.targets.target import Target
 
 __all__ = ["tables"]
 
 
-def tables(target: Target, bridges: Bridges = Bridges.NATIVE) -> dict[str, Any]:
+def tables(target: Target, *, exact_bridges: bool = False) -> dict[str, Any]:
     """Native conversions, chains and rejected pairs by source, and operand types by what is wanted.
 
     Formats have their short names. Without a table of conversions the first three are empty.
     """
-    chains = Chains(target, bridges)
-    named = chains.formats
+    chains = Chains(target, exact_bridges=exact_bridges)
+    named = target.converted
     native: dict[str, list[str]] = {}
     found: dict[str, dict[str, Any]] = {}
     rejected: dict[str, dict[str, str]] = {}
@@ -33,11 +33,7 @@ def tables(target: Target, bridges: Bridges = Bridges.NATIVE) -> dict[str, Any]:
             elif chain.hops == 1:
                 native[row].append(short_name(other))
             else:
-                found[row][short_name(other)] = {
-                    "path": [short_name(each) for each in chain.path],
-                    "labels": sorted(chain.labels),
-                    "device_labels": sorted(chain.device_labels),
-                }
+                found[row][short_name(other)] = chain.to_dict()
     return {
         "name": target.name,
         "aliases": list(target.aliases),

@@ -79,6 +79,12 @@ class Target:
     def _casts(self) -> Mapping[tuple[Format, Format], NativeCast]:
         return {(row.source, row.target): row for row in self.casts or ()}
 
+    @property
+    def converted(self) -> list[Format]:
+        """Every format that the table of conversions names, in its order."""
+        named = (each for row in self.casts or () for each in (row.source, row.target))
+        return list(dict.fromkeys(named))
+
     def realised(self, format_: Format) -> Format:
         """The format that the target has for the one asked for."""
         return self.float8e4 if format_ == FLOAT8E4M3FN else format_

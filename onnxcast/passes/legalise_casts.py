@@ -1,0 +1,127 @@
+"""Replace Casts that the target lacks by the shortest chain of conversions that it has.
+
+Before (int32 to float16, int64 to bool on ascend950)::
+
+    y = Cast <to = 10> (x)
+    b = Cast <to = 9> (n)
+
+After::
+
+    x_float32 = Cast <to = 1> (x)
+    y = Cast <to = 10> (x_float32)
+    b = Not (Equal (n, 0))
+
+Chains that begin alike share their first Casts. Casts to and from bool become a comparison and a
+choice, which are exact. What has no chain is refused with all others of its kind, or left alone on
+request. A target without a table of conversions has them all. Seed: PyPTO LegalizeTileCast.
+"""
+
+from collections.abc import Sequence
+
+import onnx_ir as ir
+
+from onnxcast.diagnostics import Code, Diagnostic
+from onnxcast.errors import RefusedError
+from onnxcast.graph.edit import Casts, cast_target
+from onnxcast.graph.types import ElementTypes
+from onnxcast.graph.walk import label, model_graphs
+from onnxcast.planning import CastCost, IllegalCast, Route, Routes
+from onnxcast.targets import Target
+
+__all__ = ["LegaliseCastsPass"]
+
+_AS_ONE_CAST = ("exact", "single rounding")
+
+
+class LegaliseCastsPass(ir.passes.InPlacePass):
+    """Leaves Casts that the target has, and no others.
+
+    Args:
+        target: Tells the conversions.
+        exact_bridges: Whether chains may also go through formats that hold every value of the
+            source.
+        keep_illegal: Whether Casts that no chain replaces are left alone.
+        exact_only: Whether chains that may give another result than one Cast are illegal.
+
+    Attributes:
+        findings: One per Cast replaced, or left although the target lacks it.
+        costs: Those of all Casts that the target has or that a chain replaced.
+    """
+
+    def __init__(
+        self,
+        target: Target,
+        *,
+        exact_bridges: bool = False,
+        keep_illegal: bool = False,
+        exact_only: bool = False,
+    ) -> None:
+        self._target = target
+        self._exact_bridges = exact_bridges
+        self._keep_illegal = keep_illegal
+        self._exact_only = exact_only
+        self.findings: list[Diagnostic] = []
+        self.costs: list[CastCost] = []
+
+    def call(self, model: ir.Model) -> ir.passes.PassResult:
+        """Replace in every scope of `model`.
+
+        Raises:
+            RefusedError: Casts that no chain replaces; the text names every one.
+        """
+        self.findings, self.costs = [], []
+        if self._target.casts is None:
+            return ir.passes.PassResult(model, False)
+        types = ElementTypes(model, in_functions=True)
+        routes = Routes(self._target, types, exact_bridges=self._exact_bridges)
+        found = [
+            self._judged(routes.of(node))
+            for graph in model_graphs(model)
+            for node in graph
+            if cast_target(node) is not None
+        ]
+        illegal = [route for route in found if isinstance(route, IllegalCast)]
+        if illegal and not self._keep_illegal:
+            raise RefusedError(self._refusal(illegal))
+        for each in illegal:
+            self._note(Code.CAST_ILLEGAL, f"{each} stays", each.node)
+        modified = self._replace(model, [each for each in found if isinstance(each, Route)])
+        return ir.passes.PassResult(model, modified)
+
+    def _judged(self, route: Route | IllegalCast) -> Route | IllegalCast:
+        if isinstance(route, IllegalCast) or not self._exact_only or route.chain is None:
+            return route
+        others = sorted(route.chain.labels.difference(_AS_ONE_CAST))
+        if not others:
+            return route
+        path = route.chain.path
+        return IllegalCast(route.node, path[0], path[-1], f"{route.chain}: {', '.join(others)}")
+
+    def _refusal(self, illegal: Sequence[IllegalCast]) -> str:
+        count = f"{len(illegal)} Cast{'s' if len(illegal) > 1 else ''}"
+        return (
+            f"{self._target.architecture} cannot do {count} of the model: "
+            f"{'; '.join(map(str, illegal))}: export it without, allow --cast-bridges exact where "
+            "that helps, or keep them with --illegal-casts keep"
+        )
+
+    def _replace(self, model: ir.Model, routes: Sequence[Route]) -> bool:
+        casts = Casts(model) if any(not route.is_native for route in routes) else None
+        for route in routes:
+            shown = label(route.node)
+            if route.chain is not None:
+                cost = round(route.elements * route.chain.element_bytes)
+                self.costs.append(CastCost(shown, route.chain, cost))
+            if casts is None or route.is_native:
+                continue
+            lowered = route.compared is not None or route.chosen is not None
+            code = Code.CAST_LOWERED if lowered else Code.CAST_LEGALISED
+            self._note(code, str(route), route.node)
+            route.carry_out(casts)
+        return casts is not None
+
+    def _note(self, code: Code, message: str, node: ir.Node) -> None:
+        result = node.outputs[0].name or ""
+        self.findings.append(
+            Diagnostic(code=code, message=message, node=node.name or "", value=result)
+        )
