@@ -18,9 +18,11 @@ import click
 from onnxcast.errors import OnnxcastError
 
 from .console import fail, fill_closed_streams, silence
+from .explain import explain
 from .inspect import inspect
 from .optimize import optimize
 from .options import help_alone
+from .targets import targets
 from .verify import verify
 from .zoo import zoo
 
@@ -59,7 +61,7 @@ def _onnxcast(context: click.Context) -> int | None:
     return help_alone(context)
 
 
-for _command in (optimize, verify, inspect, zoo):
+for _command in (optimize, verify, inspect, explain, targets, zoo):
     _onnxcast.add_command(_command)
 
 

@@ -7,13 +7,14 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from onnxcast.api import Result, optimize, plan, verify
+    from onnxcast.api import Explanation, Result, explain, optimize, plan, verify
     from onnxcast.errors import InputError, OnnxcastError, RefusedError, VerificationError
     from onnxcast.pipeline import build_pipeline
     from onnxcast.policy import Policy, make_policy
     from onnxcast.targets import Target
 
 __all__ = [
+    "Explanation",
     "InputError",
     "OnnxcastError",
     "Policy",
@@ -22,6 +23,7 @@ __all__ = [
     "Target",
     "VerificationError",
     "build_pipeline",
+    "explain",
     "make_policy",
     "optimize",
     "plan",
@@ -29,7 +31,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    "onnxcast.api": ("Result", "optimize", "plan", "verify"),
+    "onnxcast.api": ("Explanation", "Result", "explain", "optimize", "plan", "verify"),
     "onnxcast.errors": ("InputError", "OnnxcastError", "RefusedError", "VerificationError"),
     "onnxcast.pipeline": ("build_pipeline",),
     "onnxcast.policy": ("Policy", "make_policy"),

@@ -9,12 +9,13 @@ import onnx_ir as ir
 
 from onnxcast.conversion import Conversion
 from onnxcast.errors import InputError, VerificationError
+from onnxcast.explanation import Explanation, explain_node, find_node
 from onnxcast.files import Source, read_model
 from onnxcast.formats import FLOAT32R_BITS, Format
 from onnxcast.graph.check import check_functions
 from onnxcast.pipeline import fitted, preparing_passes
 from onnxcast.planning import Plan, make_plan
-from onnxcast.policy import Chooser, make_policy
+from onnxcast.policy import Chooser, Policy, make_policy
 from onnxcast.result import Clock, Result, Samples, failure_text
 from onnxcast.targets import Target, get_target
 from onnxcast.verification.comparison import Tolerance, default_tolerance
@@ -23,7 +24,7 @@ from onnxcast.verification.proof import Proof, against, prove
 from onnxcast.verification.session import Worker
 from onnxcast.verification.twin import narrowest_format
 
-__all__ = ["Result", "optimize", "plan", "verify"]
+__all__ = ["Explanation", "Result", "explain", "optimize", "plan", "verify"]
 
 
 def plan(
@@ -41,10 +42,40 @@ def plan(
     """
     chosen = get_target(target)
     policy = fitted(make_policy(preferred=chosen.preferred, **options), chosen)
+    return make_plan(_prepared(model, policy, chosen), policy, chosen)
+
+
+def explain(
+    model: object,
+    node: str,
+    *,
+    target: str | os.PathLike[str] | Target | None = None,
+    **options: Any,
+) -> Explanation:
+    """Explain which format a node gets, why, and by which conversions of the target.
+
+    Args:
+        model: As for `optimize`; its opset is kept.
+        node: The name of a node, or of one of its results.
+        target: As for `optimize`.
+        **options: As for `plan`.
+
+    Raises:
+        InputError: A bad model or option, or no such node.
+    """
+    chosen = get_target(target)
+    policy = fitted(make_policy(preferred=chosen.preferred, **options), chosen)
+    prepared = _prepared(model, policy, chosen)
+    plan = make_plan(prepared, policy, chosen)
+    found = find_node(prepared, node)
+    return explain_node(prepared, found, plan, chosen, exact_bridges=policy.exact_bridges)
+
+
+def _prepared(model: object, policy: Policy, target: Target) -> ir.Model:
     prepared = _read(model).model
-    for pass_ in preparing_passes(policy, chosen):
+    for pass_ in preparing_passes(policy, target):
         pass_(prepared)
-    return make_plan(prepared, policy, chosen)
+    return prepared
 
 
 def optimize(  # noqa: PLR0913 - one keyword per option, as on the command line

@@ -147,9 +147,11 @@ class Routes:
         target = formats.of(to)
         if source is None:
             return IllegalCast(node, None, target, "nothing tells whether it can be done")
-        if target == BOOL and source != to:
+        if source == to:
+            return IllegalCast(node, target, target, "no conversion at all; fold it before")
+        if target == BOOL:
             return self._to_bool(node, formats.of(source), version)
-        if source == ir.DataType.BOOL and source != to:
+        if source == ir.DataType.BOOL:
             return self._from_bool(node, target, version)
         chains = self._at(version)
         chain = chains.find(formats.of(source), target)

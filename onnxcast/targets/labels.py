@@ -37,7 +37,7 @@ def labels(path: tuple[Format, ...]) -> frozenset[str]:
     if not wraps and (keeps or all(contains(mid, source) for mid in middle)):
         return frozenset((_EXACT,))
     within = _limited(source, target)
-    rounds = not all(contains(mid, within) for mid in middle)
+    rounds = not all(_keeps(mid, within, target) for mid in middle)
     if wraps:
         return frozenset((_WRAPS_DIFFERENTLY, *((_DOUBLE_ROUNDING,) if rounds else ())))
     return frozenset((_DOUBLE_ROUNDING if rounds else _SINGLE_ROUNDING,))
@@ -52,11 +52,23 @@ def _keeps_low_bits(source: Format, middle: list[Format], target: Format) -> boo
     return integers and all(mid.bits >= target.bits or contains(mid, source) for mid in middle)
 
 
+def _keeps(mid: Format, within: Format, target: Format) -> bool:
+    """Whether an intermediate leaves what the destination makes of the values that matter."""
+    if within.kind is Kind.FLOAT and mid.kind in _INTEGERS:
+        return contains(mid, target)  # it truncates as the destination would
+    return contains(mid, within)
+
+
 def _limited(source: Format, target: Format) -> Format:
-    """`source` without the values that overflow in `target` however they were rounded before."""
+    """`source` without the values that overflow in `target` however they were rounded before.
+
+    Nor those that are 0 in an integer, which are below one half: no rounding makes them 1.
+    """
     high = 2.0 ** math.ceil(math.log2(target.max + 1))
     if source.kind not in _INTEGERS:
-        return dataclasses.replace(source, min=max(-high, source.min), max=min(high, source.max))
+        emin = max(source.emin, -1) if target.kind in _INTEGERS else source.emin
+        low, high = max(-high, source.min), min(high, source.max)
+        return dataclasses.replace(source, min=low, max=high, emin=emin)
     top = min(int(high), int(source.max))
     bottom = max(int(-high) if target.signed else 0, int(source.min))
     bits = max(top, -bottom).bit_length()

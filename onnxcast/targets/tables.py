@@ -3,7 +3,7 @@
 from typing import Any
 
 from onnxcast.errors import RefusedError
-from onnxcast.formats import Format
+from onnxcast.formats import FLOAT32, Format
 from onnxcast.targets.chains import Chains
 from onnxcast.targets.names import short_name
 from onnxcast.targets.target import Target
@@ -46,15 +46,16 @@ def tables(target: Target, *, exact_bridges: bool = False) -> dict[str, Any]:
 
 def _matmul(target: Target) -> dict[str, dict[str, str]]:
     """Operand types by what is wanted; what is refused has no entry."""
-    wanted = dict.fromkeys(row.gives for row in target.operands if row.gives is not None)
+    asked = (row.wanted or row.gives for row in target.operands if row.format == FLOAT32)
+    wanted = dict.fromkeys(each for each in asked if each is not None)
     given = dict.fromkeys(row.format for row in target.operands)
     return {
-        short_name(asked): {
-            short_name(each): short_name(answer)
-            for each in given
-            if (answer := _answer(target, each, asked)) is not None
+        short_name(each): {
+            short_name(format_): short_name(answer)
+            for format_ in given
+            if (answer := _answer(target, format_, each)) is not None
         }
-        for asked in wanted
+        for each in wanted
     }
 
 

@@ -1,0 +1,188 @@
+"""Why a node has the format that it has, and what its Casts cost on the target."""
+
+import dataclasses
+import difflib
+from collections.abc import Iterator
+from typing import Any
+
+import onnx_ir as ir
+
+from onnxcast.errors import InputError
+from onnxcast.formats import FLOAT32, Format
+from onnxcast.graph.edit import cast_target, constant_of
+from onnxcast.graph.types import ElementTypes
+from onnxcast.graph.walk import label, model_graphs, op_name
+from onnxcast.planning import Decision, Form, Group, IllegalCast, Plan, Routes
+from onnxcast.targets import Chains, Target
+
+__all__ = ["Explanation", "NodeCast", "explain_node", "find_node"]
+
+
+@dataclasses.dataclass(frozen=True)
+class NodeCast:
+    """A conversion that a node's formats ask for.
+
+    Attributes:
+        where: Which operand or result.
+        cast: Formats before and after.
+        how: The chain with its labels, or why the target cannot do it, or why it costs nothing.
+        hops: Conversions of the target; 0 if it costs nothing.
+        bytes: What they write; a dimension that is not known counts 1.
+    """
+
+    where: str
+    cast: str
+    how: str
+    hops: int
+    bytes: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Explanation:
+    """What is decided about one node.
+
+    Attributes:
+        node: Its name, or how messages call it.
+        op: Its op.
+        groups: A record per type group: format, form, reason and detail.
+        casts: The conversions at its operands and results.
+    """
+
+    node: str
+    op: str
+    groups: tuple[dict[str, str], ...]
+    casts: tuple[NodeCast, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain lists, dicts, strings and numbers."""
+        return dataclasses.asdict(self)
+
+
+def find_node(model: ir.Model, name: str) -> ir.Node:
+    """The node of that name, label or result, in any scope.
+
+    Raises:
+        InputError: There is none (the nearest are named), or there are several.
+    """
+    nodes = [node for graph in model_graphs(model) for node in graph]
+    found = [node for node in nodes if name in (node.name, label(node))]
+    found = found or [
+        node for node in nodes if any(value.name == name for value in node.outputs if name)
+    ]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise InputError(
+            f"node {name!r}: {len(found)} nodes are called so; name one of their results instead"
+        )
+    near = difflib.get_close_matches(name, [label(node) for node in nodes], n=3, cutoff=0.4)
+    hint = f"; did you mean {', '.join(near)}?" if near else "; onnxcast inspect shows the ops"
+    raise InputError(f"node {name!r}: no node or result of the model is called so{hint}")
+
+
+def explain_node(
+    model: ir.Model, node: ir.Node, plan: Plan, target: Target, *, exact_bridges: bool
+) -> Explanation:
+    """Explain the decisions of `plan` about `node`.
+
+    Args:
+        model: The model that the plan is for.
+        node: One of its nodes.
+        plan: The plan.
+        target: What the Casts are costed for.
+        exact_bridges: As for `Chains`.
+    """
+    decisions = {group: each for group, each in plan.decisions.items() if group.node is node}
+    rows = plan.rows()
+    groups = tuple(
+        row for row, group in zip(rows, plan.decisions, strict=True) if group in decisions
+    )
+    if cast_target(node) is not None:
+        casts = [_own_cast(model, node, target, exact_bridges)]
+    else:
+        narrow = {
+            value
+            for group, decision in plan.narrow()
+            if decision.gives
+            for value in group.result_values()
+        }
+        coster = _Coster(target, exact_bridges)
+        casts = [
+            each
+            for group, decision in decisions.items()
+            for each in coster.casts(group, decision, narrow)
+        ]
+    return Explanation(label(node), op_name(node), groups, tuple(casts))
+
+
+def _own_cast(model: ir.Model, node: ir.Node, target: Target, exact_bridges: bool) -> NodeCast:
+    """What the target makes of `node`, a Cast of the model."""
+    types = ElementTypes(model, in_functions=True)
+    route = Routes(target, types, exact_bridges=exact_bridges).of(node)
+    to = cast_target(node)
+    source = types.dtype(node.inputs[0])
+    pair = (
+        f"{'unknown' if source is None else source.name.lower()} to {to.name.lower() if to else ''}"
+    )
+    if target.casts is None:
+        return NodeCast("this Cast", pair, f"{target.name} has no table of conversions", 1, 0)
+    if isinstance(route, IllegalCast):
+        return NodeCast("this Cast", pair, f"not on {target.architecture}: {route.why}", 0, 0)
+    chain = route.chain
+    if route.compared is not None or route.chosen is not None:
+        return NodeCast("this Cast", pair, str(route), 0 if chain is None else chain.hops, 0)
+    assert chain is not None
+    how = f"{chain} ({', '.join(sorted(chain.labels))})"
+    return NodeCast("this Cast", pair, how, chain.hops, round(route.elements * chain.element_bytes))
+
+
+class _Coster:
+    def __init__(self, target: Target, exact_bridges: bool) -> None:
+        self._target = target
+        self._chains = Chains(target, exact_bridges=exact_bridges)
+
+    def casts(self, group: Group, decision: Decision, narrow: set[ir.Value]) -> Iterator[NodeCast]:
+        """The conversions that the decision on a group asks for."""
+        if decision.form is Form.MARKED:
+            return
+        for index in group.operands:
+            value = group.node.inputs[index]
+            assert value is not None
+            where = f"operand {index} ({value.name})"
+            if index in decision.reads:
+                yield from self._read(where, value, decision, index, value in narrow)
+            elif value in narrow:
+                yield self._cast(where, value, decision.format, FLOAT32)
+        for value in group.result_values() if decision.gives else ():
+            if value.is_graph_output():
+                yield self._cast(f"result ({value.name})", value, decision.format, FLOAT32)
+
+    def _read(
+        self, where: str, value: ir.Value, decision: Decision, index: int, is_narrow: bool
+    ) -> Iterator[NodeCast]:
+        format_ = decision.read_in(index)
+        if is_narrow:
+            yield NodeCast(where, str(format_), "narrow already", 0, 0)
+        elif constant_of(value) is not None:
+            yield NodeCast(where, f"{FLOAT32} to {format_}", "a constant, stored narrow", 0, 0)
+        else:
+            yield self._cast(where, value, FLOAT32, format_)
+        if decision.form is Form.STORAGE:
+            yield self._cast(where, value, format_, FLOAT32)
+
+    def _cast(self, where: str, value: ir.Value, source: Format, target: Format) -> NodeCast:
+        pair = f"{source} to {target}"
+        if self._target.casts is None:
+            return NodeCast(where, pair, "one Cast", 1, round(_elements(value) * target.bits / 8))
+        chain = self._chains.find(source, target)
+        if chain is None:
+            return NodeCast(where, pair, self._chains.why_not(source, target), 0, 0)
+        how = f"{chain} ({', '.join(sorted(chain.labels))})"
+        return NodeCast(where, pair, how, chain.hops, round(_elements(value) * chain.element_bytes))
+
+
+def _elements(value: ir.Value) -> int:
+    count = 1
+    for size in value.shape or ():
+        count *= size if isinstance(size, int) else 1
+    return count
