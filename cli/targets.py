@@ -99,13 +99,13 @@ def _print_conversions(found: dict[str, Any]) -> None:
     if not found["native"]:
         results().print("no table of conversions: any is taken")
         return
-    table = new_table("from", "native", "chain (conversions)", "rejected")
+    table = new_table("from", "native", "chain (conversions)")
     for source, native in sorted(found["native"].items()):
         chains = sorted(
             (len(chain["path"]) - 1, target) for target, chain in found["chains"][source].items()
         )
         told = ", ".join(f"{target}({hops})" for hops, target in chains)
-        table.add_row(source, ", ".join(sorted(native)), told, ", ".join(found["rejected"][source]))
+        table.add_row(source, ", ".join(sorted(native)), told)
     results().print(table)
     results().print()
     ways = new_table("chain", "compared with one Cast", "on the device")

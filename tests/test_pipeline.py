@@ -7,9 +7,11 @@ import onnx_ir.passes.common as common_passes
 import onnxscript.optimizer
 import pytest
 
+import onnxcast
+from onnxcast import formats
 from onnxcast.pipeline import build_pipeline
 from onnxcast.policy import Policy, make_policy
-from onnxcast.targets import GENERIC
+from onnxcast.targets import GENERIC, get_target
 from tests import golden
 
 NARROWING = ["all-fp16", "all-bf16", "matmult-fp16", "matmult-bf16"]
@@ -160,3 +162,37 @@ def test_the_passes_run_next_to_those_of_onnx_ir_and_onnxscript(
     onnx.checker.check_model(result, full_check=True)
     if "bf16" not in token:  # onnxruntime's CPU has no bfloat16 kernels
         assert error(result) < 5e-3
+
+
+MIXED = """<ir_version: 10, opset_import: ["" : 21]>
+g (float[2,4] x, int32[2,4] n, bool[2,4] b) => (float[2,4] y, bool[2,4] t)
+<float[4,4] w = {1, 2, 3, 4, 5, 6, 7, 8, 1, 2, 3, 4, 5, 6, 7, 8}> {
+    f = Cast <to = 1> (n) h = MatMul (f, w) d = Cast <to = 10> (n) u = Cast <to = 1> (d)
+    v = Cast <to = 16> (d) k = Cast <to = 1> (v) m = Cast <to = 1> (b) s = Add (h, u)
+    r = Mul (s, m) q = Add (r, k) y = Add (q, x) t = Cast <to = 9> (n)
+}"""
+
+
+@pytest.mark.parametrize("target", ["a2a3", "a5"])
+@pytest.mark.parametrize("token", ["none", "all", "all-fp16", "matmult", "matmult-fp16", "inputs"])
+def test_a_result_has_casts_that_the_target_has_and_is_settled(target: str, token: str) -> None:
+    chosen = get_target(target)
+    result = onnxcast.optimize(onnx.parser.parse_model(MIXED), fp32_cast=token, target=target)
+    made = result.to_proto()
+    types = {
+        info.name: info.type.tensor_type.elem_type
+        for info in (
+            *onnx.shape_inference.infer_shapes(made).graph.value_info,
+            *made.graph.input,
+            *made.graph.output,
+        )
+    }
+    types |= {each.name: each.data_type for each in made.graph.initializer}
+    casts = [node for node in made.graph.node if node.op_type == "Cast"]
+    for node in casts:
+        (to,) = (each.i for each in node.attribute if each.name == "to")
+        pair = formats.of(ir.DataType(types[node.input[0]])), formats.of(ir.DataType(to))
+        assert chosen.native_cast(*pair) is not None, (node.name, pair)
+    assert result.report.to_dict()["casts"]["hops"] >= len(casts) > 0
+    again = onnxcast.optimize(made, fp32_cast=token, target=target)
+    assert again.to_proto() == made

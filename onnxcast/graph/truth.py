@@ -59,8 +59,9 @@ def select_one_or_zero(
 
 def _constant(number: int, dtype: ir.DataType, names: Names, stem: str) -> ir.Node:
     name = names.fresh(f"{stem}_{'one' if number else 'zero'}")
-    tensor = ir.tensor(np.array(number, dtype.numpy()), dtype=dtype, name=name)
-    node = ir.node("Constant", [], {"value": tensor}, name=names.fresh(f"{name}_constant"))
+    tensor = ir.Tensor(np.array(number, dtype.numpy()), dtype=dtype, name=name)
+    value = ir.AttrTensor("value", tensor)
+    node = ir.Node("", "Constant", [], [value], name=names.fresh(f"{name}_constant"))
     _describe(node.outputs[0], name, dtype, ir.Shape([]))
     return node
 
@@ -69,7 +70,7 @@ def _node(
     op_type: str, operands: list[ir.Value], dtype: ir.DataType, names: Names, stem: str
 ) -> ir.Node:
     name = names.fresh(stem)
-    node = ir.node(op_type, operands, name=names.fresh(f"{name}_{op_type.lower()}"))
+    node = ir.Node("", op_type, operands, name=names.fresh(f"{name}_{op_type.lower()}"))
     _describe(node.outputs[0], name, dtype, operands[0].shape)
     return node
 

@@ -1,11 +1,11 @@
 """Replace Casts that the target lacks by the shortest chain of conversions that it has.
 
-Before (int32 to float16, int64 to bool on ascend950)::
+Before::
 
-    y = Cast <to = 10> (x)
+    y = Cast <to = 10> (x)         # x is int32
     b = Cast <to = 9> (n)
 
-After::
+After (ascend950)::
 
     x_float32 = Cast <to = 1> (x)
     y = Cast <to = 10> (x_float32)
@@ -22,6 +22,7 @@ import onnx_ir as ir
 
 from onnxcast.diagnostics import Code, Diagnostic
 from onnxcast.errors import RefusedError
+from onnxcast.files import collector_paused
 from onnxcast.graph.edit import Casts, cast_target
 from onnxcast.graph.types import ElementTypes
 from onnxcast.graph.walk import label, model_graphs
@@ -72,6 +73,11 @@ class LegaliseCastsPass(ir.passes.InPlacePass):
         self.findings, self.costs = [], []
         if self._target.casts is None:
             return ir.passes.PassResult(model, False)
+        with collector_paused():
+            modified = self._legalise(model)
+        return ir.passes.PassResult(model, modified)
+
+    def _legalise(self, model: ir.Model) -> bool:
         types = ElementTypes(model, in_functions=True)
         routes = Routes(self._target, types, exact_bridges=self._exact_bridges)
         found = [
@@ -85,8 +91,7 @@ class LegaliseCastsPass(ir.passes.InPlacePass):
             raise RefusedError(self._refusal(illegal))
         for each in illegal:
             self._note(Code.CAST_ILLEGAL, f"{each} stays", each.node)
-        modified = self._replace(model, [each for each in found if isinstance(each, Route)])
-        return ir.passes.PassResult(model, modified)
+        return self._replace(model, [each for each in found if isinstance(each, Route)])
 
     def _judged(self, route: Route | IllegalCast) -> Route | IllegalCast:
         if isinstance(route, IllegalCast) or not self._exact_only or route.chain is None:
