@@ -89,16 +89,16 @@ def show(name: str, cast_bridges: str, as_json: bool) -> None:
         print_json(found)
         return
     results().print(target.architecture, style="bold")
-    _print_conversions(found)
+    if target.casts is None:
+        results().print("no table of conversions: any is taken")
+    else:
+        _print_conversions(found)
     _print_operands(target, found)
     for sentence in target.advice:
         results().print(sentence)
 
 
 def _print_conversions(found: dict[str, Any]) -> None:
-    if not found["native"]:
-        results().print("no table of conversions: any is taken")
-        return
     table = new_table("from", "native", "chain (conversions)")
     for source, native in sorted(found["native"].items()):
         chains = sorted(

@@ -64,6 +64,8 @@ def find_node(model: ir.Model, name: str) -> ir.Node:
     Raises:
         InputError: There is none (the nearest are named), or there are several.
     """
+    if not isinstance(name, str):
+        raise InputError(f"node {name!r}: the name of a node or of one of its results is wanted")
     nodes = [node for graph in model_graphs(model) for node in graph]
     found = [node for node in nodes if name in (node.name, label(node))]
     found = found or [
@@ -75,7 +77,7 @@ def find_node(model: ir.Model, name: str) -> ir.Node:
         raise InputError(
             f"node {name!r}: {len(found)} nodes are called so; name one of their results instead"
         )
-    near = difflib.get_close_matches(name, [label(node) for node in nodes], n=3, cutoff=0.4)
+    near = difflib.get_close_matches(name, dict.fromkeys(map(label, nodes)), n=3, cutoff=0.4)
     hint = f"; did you mean {', '.join(near)}?" if near else "; onnxcast inspect shows the ops"
     raise InputError(f"node {name!r}: no node or result of the model is called so{hint}")
 
@@ -128,12 +130,8 @@ def _own_cast(model: ir.Model, node: ir.Node, target: Target, exact_bridges: boo
         return NodeCast("this Cast", pair, f"{target.name} has no table of conversions", 1, 0)
     if isinstance(route, IllegalCast):
         return NodeCast("this Cast", pair, f"not on {target.architecture}: {route.why}", 0, 0)
-    chain = route.chain
-    if route.compared is not None or route.chosen is not None:
-        return NodeCast("this Cast", pair, str(route), 0 if chain is None else chain.hops, 0)
-    assert chain is not None
-    how = f"{chain} ({', '.join(sorted(chain.labels))})"
-    return NodeCast("this Cast", pair, how, chain.hops, round(route.elements * chain.element_bytes))
+    how = f"{route.chain} ({', '.join(sorted(route.chain.labels))})"
+    return NodeCast("this Cast", pair, how, route.chain.hops, route.cost.bytes)
 
 
 class _Coster:

@@ -3,9 +3,10 @@
 import dataclasses
 
 import onnx_ir as ir
-from onnx_ir.passes.common import RemoveUnusedOpsetsPass
+from onnx_ir.passes.common import RemoveUnusedFunctionsPass, RemoveUnusedOpsetsPass
 
 from onnxcast.errors import InputError
+from onnxcast.formats import FLOAT32, Format, of
 from onnxcast.passes import (
     AutocastPass,
     ClampMasksPass,
@@ -14,6 +15,7 @@ from onnxcast.passes import (
     InputsPass,
     IoTypesPass,
     LegaliseCastsPass,
+    LowerBoolCastsPass,
     MatmulOperandsPass,
     NormalisePass,
     ShrinkInitializersPass,
@@ -22,7 +24,7 @@ from onnxcast.passes import (
 )
 from onnxcast.planning import PlannedPass
 from onnxcast.policy import DTYPES, Functions, Policy, Scope
-from onnxcast.targets import Target
+from onnxcast.targets import Chains, Target
 
 __all__ = ["build_pipeline", "fitted", "narrowing_passes", "preparing_passes"]
 
@@ -34,15 +36,28 @@ def fitted(policy: Policy, target: Target) -> Policy:
         InputError: The target lacks a format that is asked for.
     """
     for format_ in policy.formats:
-        if not target.offers(format_):
-            offered = ", ".join(name for name, each in DTYPES.items() if target.offers(each))
+        lacking = _lacking(target, format_)
+        if lacking:
+            offered = [name for name, each in DTYPES.items() if not _lacking(target, each)]
+            others = f" or one of {', '.join(offered)}" if offered else ""
             raise InputError(
-                f"target {target.architecture} has no {format_}: give another target or one of "
-                f"{offered}"
+                f"target {target.architecture} has no {lacking}: give another target{others}"
             )
     if target.one_domain and policy.functions is Functions.SPECIALISE:
         return dataclasses.replace(policy, functions=Functions.INLINE)
     return policy
+
+
+def _lacking(target: Target, format_: Format) -> str:
+    """What `target` lacks to narrow float32 to `format_` and to widen it again; "" if nothing."""
+    if not target.offers(format_):
+        return str(format_)
+    real, chains = target.realised(format_), Chains(target)
+    if target.casts is None or real.dtype is None:
+        return ""
+    stored = of(real.dtype)
+    there, back = chains.find(FLOAT32, stored), chains.find(stored, FLOAT32)
+    return "" if there and back else f"Casts to {format_} and back"
 
 
 def build_pipeline(policy: Policy, target: Target) -> tuple[ir.passes.InPlacePass, ...]:
@@ -66,13 +81,15 @@ def preparing_passes(policy: Policy, target: Target) -> tuple[ir.passes.InPlaceP
     }
     prepare = functions.get(policy.functions)
     if policy.scope is Scope.NONE and policy.functions is Functions.SPECIALISE:
-        prepare = None  # nothing is narrowed, so there is nothing to tell apart
+        # Nothing is narrowed, so Casts alone make a difference between the calls of a function.
+        prepare = None if target.casts is None else prepare
     return (
         *(() if prepare is None else (prepare(),)),
         NormalisePass(),
         FoldCastsPass(target.is_native),
+        *((LowerBoolCastsPass(target),) if target.casts is not None else ()),
         TidyPass(),
-        *((RemoveUnusedOpsetsPass(),) if target.one_domain else ()),
+        *(_restricting(target)),
         *((ClampMasksPass(policy, target),) if policy.clamp_masks else ()),
     )
 
@@ -85,20 +102,37 @@ def narrowing_passes(policy: Policy, target: Target) -> tuple[ir.passes.InPlaceP
         Scope.INPUTS: InputsPass,
     }
     chosen = narrowing.get(policy.scope)
+
+    def shrinking() -> tuple[ir.passes.InPlacePass, ...]:
+        return (ShrinkInitializersPass(),) if policy.inline_cast else ()
+
     return (
         *(() if chosen is None else (chosen(policy=policy, target=target),)),
         *((IoTypesPass(policy.io_types, target),) if policy.io_types.changes else ()),
         FoldCastsPass(target.is_native),
-        *((ShrinkInitializersPass(),) if policy.inline_cast else ()),
-        *((_legalising(policy, target),) if target.casts is not None else ()),
+        *shrinking(),
+        *(_legalising(policy, target) if target.casts is not None else ()),
+        *(shrinking() if target.casts is not None else ()),
         TidyPass(),
     )
 
 
-def _legalising(policy: Policy, target: Target) -> LegaliseCastsPass:
-    return LegaliseCastsPass(
+def _restricting(target: Target) -> tuple[ir.passes.InPlacePass, ...]:
+    """What goes because the target would not take it, although nothing uses it."""
+    if target.casts is None and not target.one_domain:
+        return ()
+    return (
+        RemoveUnusedFunctionsPass(),  # type: ignore[no-untyped-call] # onnx_ir gives it no types
+        *((RemoveUnusedOpsetsPass(),) if target.one_domain else ()),
+    )
+
+
+def _legalising(policy: Policy, target: Target) -> tuple[ir.passes.InPlacePass, ...]:
+    """Legalise, and fold what a chain makes of the Cast before it."""
+    legalise = LegaliseCastsPass(
         target,
         exact_bridges=policy.exact_bridges,
         keep_illegal=policy.keep_illegal_casts,
         exact_only=policy.exact_chains,
     )
+    return legalise, FoldCastsPass(target.is_native)

@@ -106,7 +106,7 @@ def _needed_opset(
         found = "the model is at" if needed == current else f"{token} on this model needs"
         raise RefusedError(
             f"{found} opset {needed}, the target takes none after {last}: export the model at "
-            f"{last}, or give another format"
+            f"{last}, or give another target"
         )
     return needed
 

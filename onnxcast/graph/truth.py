@@ -1,4 +1,4 @@
-"""Casts to and from bool as other ops, for targets that convert no bool. Exact for every value.
+"""Casts to and from bool as other ops, which are exact for every value, and back.
 
 Before::
 
@@ -14,20 +14,27 @@ After::
 import numpy as np
 import onnx_ir as ir
 
-from onnxcast.graph.edit import Names
+from onnxcast.graph.edit import Names, constant_of
 from onnxcast.graph.schemas import signature_of
 
-__all__ = ["compare_with_zero", "is_comparable", "is_selectable", "select_one_or_zero"]
+__all__ = [
+    "can_choose",
+    "can_compare",
+    "choose_one_or_zero",
+    "compare_with_zero",
+    "is_choice",
+    "is_comparison",
+]
 
 
-def is_comparable(dtype: ir.DataType, version: int) -> bool:
-    """Whether Equal takes `dtype` at an opset version."""
-    return _allows("Equal", 0, dtype, version)
+def can_compare(dtype: ir.DataType, version: int) -> bool:
+    """Whether elements of `dtype` can be compared with 0 at an opset version."""
+    return _allows("Equal", 0, dtype, version) and _is_constant(dtype, version)
 
 
-def is_selectable(dtype: ir.DataType, version: int) -> bool:
-    """Whether Where chooses between elements of `dtype` at an opset version."""
-    return _allows("Where", 1, dtype, version)
+def can_choose(dtype: ir.DataType, version: int) -> bool:
+    """Whether 1 and 0 of `dtype` can be chosen from at an opset version."""
+    return _allows("Where", 1, dtype, version) and _is_constant(dtype, version)
 
 
 def _allows(op_type: str, operand: int, dtype: ir.DataType, version: int) -> bool:
@@ -38,31 +45,59 @@ def _allows(op_type: str, operand: int, dtype: ir.DataType, version: int) -> boo
     return signature.allows(variable, ir.TensorType(dtype))
 
 
+def _is_constant(dtype: ir.DataType, version: int) -> bool:
+    signature = signature_of("", "Constant", version)
+    variable = None if signature is None else signature.result(0)
+    if signature is None or variable is None:
+        return False
+    return signature.allows(variable, ir.TensorType(dtype))
+
+
 def compare_with_zero(
     value: ir.Value, dtype: ir.DataType, names: Names, stem: str
 ) -> list[ir.Node]:
     """Nodes of which the last gives whether elements of `value`, of `dtype`, are not 0."""
-    zero = _constant(0, dtype, names, stem)
+    zero = _constant(0, dtype, names, stem, value)
     equal = _node("Equal", [value, zero.outputs[0]], ir.DataType.BOOL, names, f"{stem}_is_zero")
     inverse = _node("Not", [equal.outputs[0]], ir.DataType.BOOL, names, f"{stem}_is_not_zero")
     return [zero, equal, inverse]
 
 
-def select_one_or_zero(
+def choose_one_or_zero(
     value: ir.Value, dtype: ir.DataType, names: Names, stem: str
 ) -> list[ir.Node]:
     """Nodes of which the last gives 1 where `value`, a bool, is true and 0 elsewhere."""
-    one, zero = (_constant(number, dtype, names, stem) for number in (1, 0))
+    one, zero = (_constant(number, dtype, names, stem, value) for number in (1, 0))
     operands = [value, one.outputs[0], zero.outputs[0]]
     return [one, zero, _node("Where", operands, dtype, names, f"{stem}_as_number")]
 
 
-def _constant(number: int, dtype: ir.DataType, names: Names, stem: str) -> ir.Node:
+def is_comparison(node: ir.Node) -> bool:
+    """Whether `node` compares its operand with 0, as `compare_with_zero` does."""
+    return node.op_type == "Equal" and node.domain == "" and _is_number(node.inputs[1], 0)
+
+
+def is_choice(node: ir.Node) -> bool:
+    """Whether `node` chooses between 1 and 0, as `choose_one_or_zero` does."""
+    where = node.op_type == "Where" and node.domain == ""
+    return where and _is_number(node.inputs[1], 1) and _is_number(node.inputs[2], 0)
+
+
+def _is_number(value: ir.Value | None, number: int) -> bool:
+    tensor = constant_of(value)
+    return tensor is not None and tensor.size == 1 and bool((tensor.numpy() == number).all())
+
+
+def _constant(
+    number: int, dtype: ir.DataType, names: Names, stem: str, beside: ir.Value
+) -> ir.Node:
     name = names.fresh(f"{stem}_{'one' if number else 'zero'}")
     tensor = ir.Tensor(np.array(number, dtype.numpy()), dtype=dtype, name=name)
     value = ir.AttrTensor("value", tensor)
     node = ir.Node("", "Constant", [], [value], name=names.fresh(f"{name}_constant"))
-    _describe(node.outputs[0], name, dtype, ir.Shape([]))
+    node.outputs[0].name = name
+    if beside.type is not None:
+        node.outputs[0].type, node.outputs[0].shape = ir.TensorType(dtype), ir.Shape([])
     return node
 
 
@@ -71,9 +106,7 @@ def _node(
 ) -> ir.Node:
     name = names.fresh(stem)
     node = ir.Node("", op_type, operands, name=names.fresh(f"{name}_{op_type.lower()}"))
-    _describe(node.outputs[0], name, dtype, operands[0].shape)
+    node.outputs[0].name = name
+    if operands[0].type is not None:
+        node.outputs[0].type, node.outputs[0].shape = ir.TensorType(dtype), operands[0].shape
     return node
-
-
-def _describe(value: ir.Value, name: str, dtype: ir.DataType, shape: ir.Shape | None) -> None:
-    value.name, value.type, value.shape = name, ir.TensorType(dtype), shape

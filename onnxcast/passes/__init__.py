@@ -7,6 +7,7 @@ from onnxcast.passes.inline_functions import InlineFunctionsPass
 from onnxcast.passes.inputs import InputsPass
 from onnxcast.passes.io_types import IoTypesPass
 from onnxcast.passes.legalise_casts import LegaliseCastsPass
+from onnxcast.passes.lower_bool_casts import LowerBoolCastsPass
 from onnxcast.passes.matmul_operands import MatmulOperandsPass
 from onnxcast.passes.normalise import NormalisePass
 from onnxcast.passes.shrink_initializers import ShrinkInitializersPass
@@ -21,6 +22,7 @@ __all__ = [
     "InputsPass",
     "IoTypesPass",
     "LegaliseCastsPass",
+    "LowerBoolCastsPass",
     "MatmulOperandsPass",
     "NormalisePass",
     "ShrinkInitializersPass",

@@ -3,17 +3,15 @@
 Before::
 
     y = Cast <to = 10> (x)         # x is int32
-    b = Cast <to = 9> (n)
 
 After (ascend950)::
 
     x_float32 = Cast <to = 1> (x)
     y = Cast <to = 10> (x_float32)
-    b = Not (Equal (n, 0))
 
-Chains that begin alike share their first Casts. Casts to and from bool become a comparison and a
-choice, which are exact. What has no chain is refused with all others of its kind, or left alone on
-request. A target without a table of conversions has them all. Seed: PyPTO LegalizeTileCast.
+Chains that begin alike share their first Casts. What has no chain is refused with all others of its
+kind, or left alone on request. A target without a table of conversions has them all. Seed: PyPTO
+LegalizeTileCast.
 """
 
 from collections.abc import Sequence
@@ -23,9 +21,10 @@ import onnx_ir as ir
 from onnxcast.diagnostics import Code, Diagnostic
 from onnxcast.errors import RefusedError
 from onnxcast.files import collector_paused
-from onnxcast.graph.edit import Casts, cast_target
+from onnxcast.graph.edit import Casts
+from onnxcast.graph.schemas import ONNX_DOMAINS
 from onnxcast.graph.types import ElementTypes
-from onnxcast.graph.walk import label, model_graphs
+from onnxcast.graph.walk import model_graphs
 from onnxcast.planning import CastCost, IllegalCast, Route, Routes
 from onnxcast.targets import Target
 
@@ -84,7 +83,7 @@ class LegaliseCastsPass(ir.passes.InPlacePass):
             self._judged(routes.of(node))
             for graph in model_graphs(model)
             for node in graph
-            if cast_target(node) is not None
+            if node.op_type in ("Cast", "CastLike") and node.domain in ONNX_DOMAINS
         ]
         illegal = [route for route in found if isinstance(route, IllegalCast)]
         if illegal and not self._keep_illegal:
@@ -94,7 +93,7 @@ class LegaliseCastsPass(ir.passes.InPlacePass):
         return self._replace(model, [each for each in found if isinstance(each, Route)])
 
     def _judged(self, route: Route | IllegalCast) -> Route | IllegalCast:
-        if isinstance(route, IllegalCast) or not self._exact_only or route.chain is None:
+        if isinstance(route, IllegalCast) or not self._exact_only:
             return route
         others = sorted(route.chain.labels.difference(_AS_ONE_CAST))
         if not others:
@@ -111,19 +110,20 @@ class LegaliseCastsPass(ir.passes.InPlacePass):
         )
 
     def _replace(self, model: ir.Model, routes: Sequence[Route]) -> bool:
-        casts = Casts(model) if any(not route.is_native for route in routes) else None
-        for route in routes:
-            shown = label(route.node)
-            if route.chain is not None:
-                cost = round(route.elements * route.chain.element_bytes)
-                self.costs.append(CastCost(shown, route.chain, cost))
-            if casts is None or route.is_native:
-                continue
-            lowered = route.compared is not None or route.chosen is not None
-            code = Code.CAST_LOWERED if lowered else Code.CAST_LEGALISED
-            self._note(code, str(route), route.node)
-            route.carry_out(casts)
-        return casts is not None
+        self.costs = [route.cost for route in routes]
+        longer = [route for route in routes if route.chain.hops > 1]
+        if not longer:
+            return False
+        casts = Casts(model)
+        for route in longer:
+            self._note(Code.CAST_LEGALISED, str(route), route.node)
+            source = route.node.inputs[0]
+            assert source is not None
+            for format_ in route.chain.path[1:-1]:
+                assert format_.dtype is not None
+                source = casts.of(source, format_.dtype)
+            route.node.replace_input_with(0, source)
+        return True
 
     def _note(self, code: Code, message: str, node: ir.Node) -> None:
         result = node.outputs[0].name or ""

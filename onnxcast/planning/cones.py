@@ -17,6 +17,7 @@ import onnx_ir as ir
 from onnxcast import formats
 from onnxcast.formats import Format, Kind
 from onnxcast.graph.edit import cast_target, constant_of
+from onnxcast.graph.truth import is_comparison
 from onnxcast.graph.types import ElementTypes
 from onnxcast.graph.walk import label
 from onnxcast.planning.reasons import Reason
@@ -65,7 +66,11 @@ def integer_pins(nodes: Iterable[ir.Node], types: ElementTypes, narrow: Format) 
     origins: _Origins = {}
     casts: list[ir.Node] = []
     for node in nodes:
-        if _is_integer(cast_target(node)) or cast_target(node) == ir.DataType.BOOL:
+        if (
+            _is_integer(cast_target(node))
+            or cast_target(node) == ir.DataType.BOOL
+            or is_comparison(node)
+        ):
             casts.append(node)
         origin = _starts_cone(node, types, narrow)
         if origin or _stays_whole(node, cone, types):

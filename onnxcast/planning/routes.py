@@ -1,24 +1,14 @@
-"""Routes: how the target does each Cast of a model, decided before anything is changed.
-
-One conversion, a chain of them, or, as targets convert no bool, a comparison or a choice.
-"""
+"""Routes: how the target does each Cast of a model, decided before anything is changed."""
 
 import dataclasses
 import math
-from collections.abc import Iterator
 
 import onnx_ir as ir
 
 from onnxcast import formats
-from onnxcast.formats import BOOL, FLOAT32, Format
-from onnxcast.graph.edit import Casts, cast_target
+from onnxcast.formats import BOOL, Format
+from onnxcast.graph.edit import cast_target
 from onnxcast.graph.schemas import signature_of
-from onnxcast.graph.truth import (
-    compare_with_zero,
-    is_comparable,
-    is_selectable,
-    select_one_or_zero,
-)
 from onnxcast.graph.types import ElementTypes
 from onnxcast.graph.walk import label
 from onnxcast.targets import Chain, Chains, Target
@@ -33,18 +23,18 @@ class IllegalCast:
     Attributes:
         node: The Cast.
         source: Format before; None if nothing tells it.
-        target: Format after.
+        target: Format after; None if the call of a function decides.
         why: What is in the way.
     """
 
     node: ir.Node
     source: Format | None
-    target: Format
+    target: Format | None
     why: str
 
     def __str__(self) -> str:
-        source = "a value of unknown type" if self.source is None else self.source
-        return f"node {label(self.node)!r} {source} to {self.target} ({self.why})"
+        source, target = (str(each or "an unknown type") for each in (self.source, self.target))
+        return f"node {label(self.node)!r} {source} to {target} ({self.why})"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,74 +43,39 @@ class Route:
 
     Attributes:
         node: The Cast.
-        chain: Its conversions; None if it needs none.
-        compared: For a Cast to bool, the type that is compared with 0 after the chain.
-        chosen: For a Cast from bool, the type that is chosen from before the chain.
+        chain: Its conversions.
     """
 
     node: ir.Node
-    chain: Chain | None
-    compared: ir.DataType | None = None
-    chosen: ir.DataType | None = None
-
-    @property
-    def is_native(self) -> bool:
-        """Whether the Cast can stay as it is."""
-        truth = self.compared is not None or self.chosen is not None
-        return not truth and self.chain is not None and self.chain.hops == 1
+    chain: Chain
 
     def __str__(self) -> str:
-        if self.compared is not None:
-            return f"{label(self.node)} became a comparison with 0"
-        if self.chosen is not None:
-            return f"{label(self.node)} became a choice of 1 or 0"
-        assert self.chain is not None
         labels = ", ".join(sorted(self.chain.labels))
         return f"{label(self.node)} became {self.chain.hops} Casts: {self.chain} ({labels})"
 
     @property
-    def elements(self) -> int:
-        """How many elements the Cast converts; a dimension that is not known counts 1."""
+    def cost(self) -> "CastCost":
+        """What the conversions write."""
         operand = self.node.inputs[0]
         shape = self.node.outputs[0].shape or (None if operand is None else operand.shape)
-        known = (size for size in shape or () if isinstance(size, int))
-        return math.prod(known)
+        elements = math.prod(size for size in shape or () if isinstance(size, int))
+        written = round(elements * self.chain.element_bytes)
+        return CastCost(label(self.node), self.chain, written)
 
-    def carry_out(self, casts: Casts) -> None:
-        """Replace the Cast."""
-        source, graph = self.node.inputs[0], self.node.graph
-        assert source is not None
-        assert graph is not None
-        path = () if self.chain is None else self.chain.path[1:]
-        stem = self.node.outputs[0].name or "cast"
-        if self.chosen is not None:
-            nodes = select_one_or_zero(source, self.chosen, casts.names, stem)
-            if not path:
-                self._take_place(graph, nodes)
-                return
-            graph.insert_before(self.node, nodes)
-            source = nodes[-1].outputs[0]
-        last = path if self.compared is not None else path[:-1]
-        for format_ in last:
-            assert format_.dtype is not None
-            source = casts.of(source, format_.dtype)
-        if self.compared is not None:
-            nodes = compare_with_zero(source, self.compared, casts.names, stem)
-            self._take_place(graph, nodes)
-        else:
-            self.node.replace_input_with(0, source)
 
-    def _take_place(self, graph: ir.Graph, nodes: list[ir.Node]) -> None:
-        """Put `nodes` in place of the Cast; the last one gets its name and what is known of it."""
-        new, old = nodes[-1], self.node
-        new.doc_string = old.doc_string
-        new.metadata_props.update(old.metadata_props)
-        name = old.name
-        ir.convenience.replace_nodes_and_values(
-            graph, old, [old], nodes, [old.outputs[0]], [new.outputs[0]]
-        )
-        if name:
-            new.name = name
+@dataclasses.dataclass(frozen=True)
+class CastCost:
+    """A Cast of the model before, and what the target makes of it.
+
+    Attributes:
+        node: Its name, or how messages call it.
+        chain: The conversions.
+        bytes: What they write; a dimension that is not known counts 1.
+    """
+
+    node: str
+    chain: Chain
+    bytes: int
 
 
 class Routes:
@@ -139,52 +94,27 @@ class Routes:
         self._chains: dict[int, Chains] = {}
 
     def of(self, node: ir.Node) -> Route | IllegalCast:
-        """The route of a Cast, or why there is none."""
-        to, source = cast_target(node), self._types.dtype(node.inputs[0])
-        version = self._types.schemas.version(node)
-        assert to is not None
+        """The route of a Cast or CastLike, or why there is none."""
+        to, dtype = cast_target(node), self._types.dtype(node.inputs[0])
+        source = None if dtype is None else formats.of(dtype)
+        if to is None:
+            why = "the call of a function decides; inline it (--functions inline)"
+            return IllegalCast(node, source, None, why)
+        target, version = formats.of(to), self._types.schemas.version(node)
         assert version is not None
-        target = formats.of(to)
         if source is None:
-            return IllegalCast(node, None, target, "nothing tells whether it can be done")
-        if source == to:
-            return IllegalCast(node, target, target, "no conversion at all; fold it before")
-        if target == BOOL:
-            return self._to_bool(node, formats.of(source), version)
-        if source == ir.DataType.BOOL:
-            return self._from_bool(node, target, version)
+            why = "nothing tells whether it can be done; inline functions (--functions inline)"
+            return IllegalCast(node, None, target, why)
+        if source == target:
+            return IllegalCast(node, source, target, "no conversion at all; fold it before")
         chains = self._at(version)
-        chain = chains.find(formats.of(source), target)
+        chain = chains.find(source, target)
         if chain is not None:
             return Route(node, chain)
-        why = chains.why_not(formats.of(source), target)
-        return IllegalCast(node, formats.of(source), target, why)
-
-    def _to_bool(self, node: ir.Node, source: Format, version: int) -> Route | IllegalCast:
-        for compared, chain in self._ways(source, version, outwards=True):
-            if is_comparable(compared, version):
-                return Route(node, chain, compared=compared)
-        return IllegalCast(node, source, BOOL, "Equal takes no type that holds all its values")
-
-    def _from_bool(self, node: ir.Node, target: Format, version: int) -> Route | IllegalCast:
-        for chosen, chain in self._ways(target, version, outwards=False):
-            if is_selectable(chosen, version):
-                return Route(node, chain, chosen=chosen)
-        return IllegalCast(node, BOOL, target, "Where takes no type from which it can be reached")
-
-    def _ways(
-        self, format_: Format, version: int, *, outwards: bool
-    ) -> Iterator[tuple[ir.DataType, Chain | None]]:
-        """Types that stand for `format_`: itself, and those that a chain leads to, or from."""
-        if format_.dtype is not None and format_.kind is not formats.Kind.STRING:
-            yield format_.dtype, None
-        chains = self._at(version)
-        for other in (FLOAT32, *self._target.converted):
-            path = (format_, other) if outwards else (other, format_)
-            chain = chains.find(*path) if other.dtype is not None else None
-            lossless = formats.contains(other, format_) if outwards else other != BOOL
-            if chain is not None and lossless and other.dtype is not None:
-                yield other.dtype, chain
+        why = chains.why_not(source, target)
+        if BOOL in (source, target):
+            why = f"opset {version} has no comparison or choice in its place; raise it to 13"
+        return IllegalCast(node, source, target, why)
 
     def _at(self, version: int) -> Chains:
         """The chains at an opset version, over types that its Cast takes."""
@@ -199,18 +129,3 @@ class Routes:
             )
             self._chains[version] = Chains(self._target, exact_bridges=self._exact, without=without)
         return self._chains[version]
-
-
-@dataclasses.dataclass(frozen=True)
-class CastCost:
-    """A Cast of the model before, and what the target makes of it.
-
-    Attributes:
-        node: Its name, or how messages call it.
-        chain: The conversions.
-        bytes: What they write; a dimension that is not known counts 1.
-    """
-
-    node: str
-    chain: Chain
-    bytes: int

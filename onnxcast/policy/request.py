@@ -283,8 +283,14 @@ def _narrow(
         if dtype is not None:
             raise InputError(f"dtype {dtype!r} with scope none: nothing is narrowed; drop one")
         return chosen, None
-    narrow = _known("dtype", dtype, DTYPES) if dtype is not None else preferred or FLOAT16
-    return chosen, narrow
+    if dtype is not None:
+        return chosen, _known("dtype", dtype, DTYPES)
+    if preferred is not None and preferred not in DTYPES.values():
+        raise InputError(
+            f"the target prefers {preferred}, to which nothing can be narrowed: give a dtype of "
+            f"{', '.join(DTYPES)}"
+        )
+    return chosen, preferred or FLOAT16
 
 
 def _float32r(bits: object) -> Format:

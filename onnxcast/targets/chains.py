@@ -17,6 +17,7 @@ from onnxcast.targets.target import Target
 __all__ = ["Chain", "Chains"]
 
 _INTEGERS = (Kind.SIGNED, Kind.UNSIGNED)
+_NUMBERS = frozenset((Kind.FLOAT, *_INTEGERS))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -127,7 +128,8 @@ class Chains:
         return tuple(reversed(list(_ancestors(target, parent))))
 
     def _admits(self, mid: Format, source: Format, target: Format, exact: bool | None) -> bool:
-        if mid in self._without:
+        numbers = {mid.kind, target.kind} <= _NUMBERS
+        if mid in self._without or not numbers:
             return False
         if exact is None:
             return True
@@ -169,8 +171,6 @@ def _narrows(mid: Format, target: Format) -> bool:
         return judged and (mid.significand < target.significand or mid.emin > target.emin)
     if target.kind is Kind.FLOAT:
         return mid.kind in _INTEGERS
-    if target.kind not in _INTEGERS:
-        return False
     if mid.kind is Kind.FLOAT:
         return mid.bits > 8 and mid.significand < target.significand
     if kinds == (Kind.UNSIGNED, Kind.SIGNED):

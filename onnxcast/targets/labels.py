@@ -64,13 +64,14 @@ def _limited(source: Format, target: Format) -> Format:
 
     Nor those that are 0 in an integer, which are below one half: no rounding makes them 1.
     """
-    high = 2.0 ** math.ceil(math.log2(target.max + 1))
+    exponent = math.frexp(target.max)[1]
+    high = math.inf if exponent > 1023 else math.ldexp(1.0, exponent)
     if source.kind not in _INTEGERS:
         emin = max(source.emin, -1) if target.kind in _INTEGERS else source.emin
         low, high = max(-high, source.min), min(high, source.max)
         return dataclasses.replace(source, min=low, max=high, emin=emin)
-    top = min(int(high), int(source.max))
-    bottom = max(int(-high) if target.signed else 0, int(source.min))
+    top = int(min(high, source.max))
+    bottom = int(max(-high if target.signed else 0, source.min))
     bits = max(top, -bottom).bit_length()
     return dataclasses.replace(source, min=bottom, max=top, significand=bits, emin=bits - 1)
 

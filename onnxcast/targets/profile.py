@@ -20,6 +20,7 @@ Number formats have the short names (fp32, bf16, fp8e4m3) or ONNX's in lower cas
 """
 
 import os
+import reprlib
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -48,10 +49,15 @@ def read_profile(path: str | os.PathLike[str]) -> Target:
         InputError: It cannot be read, or a key has not what is wanted; the text names file and key.
     """
     try:
-        table = tomllib.loads(Path(path).read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError(f"target {path}: {error.strerror}; name a profile in TOML") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        text = Path(path).read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise InputError(f"target {path}: no TOML ({error}); repair it") from None
+    except (OSError, ValueError) as error:  # a path that no system takes is the latter
+        said = getattr(error, "strerror", None) or error
+        raise InputError(f"target {path}: {said}; name a profile in TOML") from None
+    try:
+        table = tomllib.loads(text)
+    except (ValueError, RecursionError) as error:  # some bad values are no TOMLDecodeError
         raise InputError(f"target {path}: no TOML ({error}); repair it") from None
     return _Reader(str(path)).target(table)
 
@@ -90,7 +96,9 @@ class _Reader:
         prefix = f"{key}." if key else ""
         for name in value:
             if name not in fields:
-                raise self._wanted(prefix + name, value[name], f"one of {', '.join(fields)}")
+                raise self._wanted(
+                    prefix + _shown(name), value[name], f"one of {', '.join(fields)}"
+                )
         for name in required:
             if name not in value:
                 raise InputError(f"target {self._path}: {prefix}{name} is missing; add it")
@@ -100,10 +108,10 @@ class _Reader:
         if not isinstance(value, dict):
             raise self._wanted(key, value, "a table of lists, by source")
         return tuple(
-            self._cast(f"{key}.{name}", source, target)
+            self._cast(f"{key}.{_shown(name)}", source, target)
             for name, targets in value.items()
-            for source in (self._format(f"{key}.{name}", name),)
-            for target in self._list(f"{key}.{name}", targets)
+            for source in (self._format(f"{key}.{_shown(name)}", name),)
+            for target in self._list(f"{key}.{_shown(name)}", targets)
         )
 
     def _cast(self, key: str, source: Format, value: Any) -> NativeCast:
@@ -149,14 +157,15 @@ class _Reader:
         return value[0], value[1]
 
     def _format(self, key: str, value: Any) -> Format:
+        name = self._text(key, value)
         try:
-            return format_of(self._text(key, value))
+            return format_of(name)
         except InputError as error:
             raise InputError(f"target {self._path}: {key}: {error}") from None
 
     def _text(self, key: str, value: Any) -> str:
-        if not isinstance(value, str) or not value:
-            raise self._wanted(key, value, "a text")
+        if not isinstance(value, str) or not value or not value.isprintable():
+            raise self._wanted(key, value, "a text on one line")
         return value
 
     def _truth(self, key: str, value: Any) -> bool:
@@ -180,4 +189,9 @@ class _Reader:
         return value
 
     def _wanted(self, key: str, value: Any, what: str) -> InputError:
-        return InputError(f"target {self._path}: {key} is {value!r}: {what} is wanted")
+        shown = reprlib.repr(value)  # however long or deep it is
+        return InputError(f"target {self._path}: {key} is {shown}: {what} is wanted")
+
+
+def _shown(key: str) -> str:
+    return key if key.isprintable() else repr(key)

@@ -64,8 +64,9 @@ class Target:
         """Whether values can be narrowed to `format_` for the target, in whatever width."""
         if self.formats is not None:
             return any(_is(format_, each) for each in self.formats)
-        given = [row.gives for row in self.operands if row.gives is not None]
-        return not given or any(_is(self.realised(format_), each) for each in given)
+        given = [row.gives for row in self.operands if row.format == FLOAT32]
+        asked = self.realised(format_)
+        return not given or any(each is not None and _is(asked, each) for each in given)
 
     def is_native(self, source: Format, target: Format) -> bool:
         """Whether one conversion of the target leads from `source` to `target`."""

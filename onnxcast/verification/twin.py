@@ -32,6 +32,7 @@ from onnxcast.graph.types import ElementTypes
 from onnxcast.graph.walk import bodies, main_graphs, op_name, values
 from onnxcast.planning import is_marked, marked_format
 from onnxcast.policy import Meaning, has_meaning
+from onnxcast.verification.kernels import cast_choices
 from onnxcast.verification.marked import marked_formats, round_marked
 
 __all__ = ["Twin", "build_twin", "has_narrow_values", "narrowest_format"]
@@ -94,6 +95,7 @@ def build_twin(model: ir.Model) -> Twin:
     """
     twin = _inlined(model)
     types = ElementTypes(twin)
+    cast_choices(twin, types)
     narrow = _narrow_values(twin, types)
     assumed = Counter(
         op_name(node)

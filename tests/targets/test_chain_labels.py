@@ -1,12 +1,25 @@
 """Chains are what their labels say: executed over all values, or strides and boundaries."""
 
 import functools
+import itertools
 
 import numpy as np
 import pytest
 
-from onnxcast.formats import BFLOAT16, FLOAT8E4M3FN, FLOAT16, Format, Kind
-from onnxcast.targets import Chain, Chains, get_target
+from onnxcast.formats import (
+    BFLOAT16,
+    BOOL,
+    FLOAT8E4M3FN,
+    FLOAT16,
+    FLOAT32,
+    FLOAT64,
+    INT8,
+    INT64,
+    STRING,
+    Format,
+    Kind,
+)
+from onnxcast.targets import Chain, Chains, NativeCast, Target, get_target
 from tests.targets.conversions import Array, all_values, cast, is_defined
 
 
@@ -115,3 +128,15 @@ def test_known_witnesses(value: float, chain: str, stepwise: float, direct: floa
     for following in path[1:]:
         found = cast(found, following)
     assert (found[0], cast(given, path[-1])[0]) == (stepwise, direct)
+
+
+def test_no_chain_goes_through_bool_or_ends_in_text() -> None:
+    numbers = (INT8, BOOL, FLOAT32, INT64, STRING, FLOAT8E4M3FN, FLOAT64)
+    casts = tuple(NativeCast(a, b) for a, b in itertools.pairwise(numbers))
+    known = Chains(Target(name="odd", preferred=FLOAT16, casts=casts), exact_bridges=True)
+    assert known.find(INT8, FLOAT32) is None
+    assert known.find(FLOAT32, STRING) is None
+    only = (NativeCast(INT8, FLOAT8E4M3FN), NativeCast(FLOAT8E4M3FN, FLOAT64))
+    chain = Chains(Target(name="odd", preferred=FLOAT16, casts=only)).find(INT8, FLOAT64)
+    assert chain is not None
+    assert chain.labels == {"double rounding"}

@@ -6,6 +6,7 @@ import pytest
 
 from onnxcast.errors import InputError
 from onnxcast.formats import BFLOAT16, FLOAT8E4M3FN, FLOAT16, FLOAT32, INT64, float32r
+from onnxcast.policy import make_policy
 from onnxcast.targets import (
     NativeCast,
     Operand,
@@ -99,14 +100,21 @@ HEAD = 'name = "a"\npreferred = "fp16"\n'
         ("", "name is missing; add it"),
         ('name = "a"', "preferred is missing; add it"),
         ("name =", "no TOML ("),
-        ('name = 7\npreferred = "fp16"', "name is 7: a text is wanted"),
+        ('name = 7\npreferred = "fp16"', "name is 7: a text on one line is wanted"),
         ('name = "a"\npreferred = "fp17"', "preferred: unknown number format 'fp17'; use one of "),
         (HEAD + "color = 1", "color is 1: one of name, aliases, preferred, casts"),
         (HEAD + 'opsets = "all"', "opsets is 'all': the first and the last, such as [8, 18]"),
+        ('name = "a\\nb"\npreferred = "fp16"', "name is 'a\\nb': a text on one line is wanted"),
+        (HEAD + '"a\\nb" = 1', "'a\\nb' is 1: one of name, aliases"),
+        (HEAD + '[casts]\n"fp\\n32" = ["fp16"]', "casts.'fp\\n32' is 'fp\\n32': a text on one"),
+        (HEAD + "formats = [1]", "formats[0] is 1: a text on one line is wanted"),
+        (HEAD + f"advice = {'[' * 3000}{']' * 3000}", "no TOML ("),
+        (HEAD + f"opsets = [{'9' * 5000}, 1]", "no TOML ("),
+        (HEAD + f"opsets = [{'9' * 4000}, 1]", "opsets is ["),
         (HEAD + "opsets = [9, 8]", "opsets is [9, 8]: the first and the last"),
         (HEAD + "opsets = [true, 8]", "opsets is [True, 8]: the first and the last"),
         (HEAD + 'aliases = "b"', "aliases is 'b': a list is wanted"),
-        (HEAD + "aliases = [1]", "aliases[0] is 1: a text is wanted"),
+        (HEAD + "aliases = [1]", "aliases[0] is 1: a text on one line is wanted"),
         (HEAD + "one_domain = 1", "one_domain is 1: true or false is wanted"),
         (HEAD + "refused_ops = []", "refused_ops is []: a table of causes by op is wanted"),
         (HEAD + "casts = []", "casts is []: a table of lists, by source is wanted"),
@@ -141,3 +149,15 @@ def test_a_profile_that_is_not_there_or_no_text(tmp_path: Path) -> None:
     path.write_bytes(b"\xff\xfe")
     with pytest.raises(InputError, match=r"chip\.toml: no TOML \("):
         read_profile(path)
+
+
+def test_a_profile_may_hold_what_cannot_be_narrowed_to(tmp_path: Path) -> None:
+    path = written(tmp_path, 'name = "a"\npreferred = "fp64"\n')
+    with pytest.raises(InputError, match="the target prefers float64, to which nothing can be"):
+        make_policy(preferred=read_profile(path).preferred)
+    assert make_policy(preferred=read_profile(path).preferred, dtype="fp16").format == FLOAT16
+
+
+def test_a_path_that_no_system_takes() -> None:
+    with pytest.raises(InputError, match="embedded null byte; name a profile in TOML"):
+        get_target("a\0b.toml")

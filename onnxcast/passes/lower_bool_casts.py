@@ -1,0 +1,121 @@
+"""Replace Casts to and from bool, which no target converts, by a comparison and a choice.
+
+Before::
+
+    b = Cast <to = 9> (x)          # x is int64
+    y = Cast <to = 16> (b)         # opset 13, where Where takes no bfloat16
+
+After::
+
+    b = Not (Equal (x, 0))
+    y = Cast <to = 16> (Where (b, 1, 0))
+
+Where the op lacks the type at the model's opset, a Cast to float32 stands before the comparison, or
+one from float32 behind the choice. Bit-exact. What can be lowered in neither way stays. It comes
+before the plan, so that a second run plans what the first did.
+"""
+
+import onnx_ir as ir
+
+from onnxcast import formats
+from onnxcast.diagnostics import Code, Diagnostic
+from onnxcast.files import collector_paused
+from onnxcast.graph.edit import Casts, cast_target
+from onnxcast.graph.truth import can_choose, can_compare, choose_one_or_zero, compare_with_zero
+from onnxcast.graph.types import ElementTypes
+from onnxcast.graph.walk import label, model_graphs
+from onnxcast.targets import Target
+
+__all__ = ["LowerBoolCastsPass"]
+
+_BOOL, _FLOAT = ir.DataType.BOOL, ir.DataType.FLOAT
+
+
+class LowerBoolCastsPass(ir.passes.InPlacePass):
+    """Leaves no Cast to or from bool that the target lacks and that can be lowered.
+
+    Args:
+        target: Tells the conversions; one without a table has them all.
+
+    Attributes:
+        findings: One per Cast replaced by the last call.
+    """
+
+    def __init__(self, target: Target) -> None:
+        self._target = target
+        self.findings: list[Diagnostic] = []
+
+    def call(self, model: ir.Model) -> ir.passes.PassResult:
+        """Replace in every scope of `model`."""
+        self.findings = []
+        with collector_paused():
+            types = ElementTypes(model, in_functions=True)
+            found = [
+                (node, source)
+                for graph in model_graphs(model)
+                for node in graph
+                if (source := self._source(node, types)) is not None
+            ]
+            casts = Casts(model) if found else None
+            for node, source in found:
+                assert casts is not None
+                version = types.schemas.version(node)
+                assert version is not None
+                self._lower(node, source, version, casts)
+        return ir.passes.PassResult(model, bool(self.findings))
+
+    def _source(self, node: ir.Node, types: ElementTypes) -> ir.DataType | None:
+        """The source type of a Cast that is to be lowered; None for any other node."""
+        to = cast_target(node)
+        source = None if to is None else types.dtype(node.inputs[0])
+        if to is None or source is None or source == to or _BOOL not in (source, to):
+            return None
+        if ir.DataType.STRING in (source, to):
+            return None
+        lacking = not self._target.is_native(formats.of(source), formats.of(to))
+        return source if lacking else None
+
+    def _lower(self, node: ir.Node, source: ir.DataType, version: int, casts: Casts) -> None:
+        value, to = node.inputs[0], cast_target(node)
+        stem = node.outputs[0].name or "cast"
+        assert value is not None
+        assert to is not None
+        if to == _BOOL:
+            if not can_compare(source, version):
+                held = formats.contains(formats.FLOAT32, formats.of(source))
+                if not (held and can_compare(_FLOAT, version)):
+                    return
+                value, source = casts.of(value, _FLOAT), _FLOAT
+            nodes = compare_with_zero(value, source, casts.names, stem)
+            self._note(node, "a comparison with 0")
+            _take_place(node, nodes)
+        elif can_choose(to, version):
+            nodes = choose_one_or_zero(value, to, casts.names, stem)
+            self._note(node, "a choice of 1 or 0")
+            _take_place(node, nodes)
+        elif can_choose(_FLOAT, version):
+            nodes = choose_one_or_zero(value, _FLOAT, casts.names, stem)
+            self._note(node, "a choice of 1 or 0")
+            assert node.graph is not None
+            node.graph.insert_before(node, nodes)
+            node.replace_input_with(0, nodes[-1].outputs[0])
+
+    def _note(self, node: ir.Node, became: str) -> None:
+        message = f"{label(node)} became {became}"
+        result = node.outputs[0].name or ""
+        self.findings.append(
+            Diagnostic(code=Code.CAST_LOWERED, message=message, node=node.name or "", value=result)
+        )
+
+
+def _take_place(old: ir.Node, nodes: list[ir.Node]) -> None:
+    """Put `nodes` in place of a Cast; the last one gets its name and what is known of it."""
+    graph, name, new = old.graph, old.name, nodes[-1]
+    assert graph is not None
+    new.doc_string = old.doc_string
+    new.metadata_props.update(old.metadata_props)
+    ir.convenience.replace_nodes_and_values(
+        graph, old, [old], nodes, [old.outputs[0]], [new.outputs[0]]
+    )
+    if name:
+        new.name = name
