@@ -2,16 +2,9 @@
 
 from onnxcast.policy.io_types import IoTypes
 from onnxcast.policy.meanings import MEANINGS, Meaning, Row, has_meaning, multiplied
-from onnxcast.policy.request import (
-    DTYPES,
-    TOKENS,
-    Functions,
-    MatmulOutput,
-    Policy,
-    Scope,
-    make_policy,
-)
+from onnxcast.policy.request import Functions, MatmulOutput, Policy, make_policy
 from onnxcast.policy.selection import Choice, Chooser, Selection
+from onnxcast.policy.tokens import DTYPES, TOKENS, Scope
 
 __all__ = [
     "DTYPES",

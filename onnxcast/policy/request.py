@@ -14,8 +14,6 @@ import onnx_ir as ir
 
 from onnxcast.errors import InputError
 from onnxcast.formats import (
-    BFLOAT16,
-    FLOAT8E4M3FN,
     FLOAT16,
     FLOAT32,
     FLOAT32R_BITS,
@@ -24,19 +22,11 @@ from onnxcast.formats import (
 )
 from onnxcast.policy.io_types import IoTypes, parse_io_types
 from onnxcast.policy.selection import Chooser, Selection
+from onnxcast.policy.tokens import DTYPES, TOKENS, Scope, canonical_token
 
 _T = TypeVar("_T")
 
-__all__ = ["DTYPES", "TOKENS", "Functions", "Policy", "Scope", "make_policy"]
-
-
-class Scope(enum.Enum):
-    """Which type groups may be narrowed."""
-
-    ALL = "all"
-    MATMULT = "matmult"
-    INPUTS = "inputs"
-    NONE = "none"
+__all__ = ["Functions", "MatmulOutput", "Policy", "make_policy"]
 
 
 class Functions(enum.Enum):
@@ -52,40 +42,6 @@ class MatmulOutput(enum.Enum):
 
     NARROW = "narrow"
     WIDE = "wide"
-
-
-DTYPES: dict[str, Format] = {
-    "bf16": BFLOAT16,
-    "bfloat16": BFLOAT16,
-    "fp16": FLOAT16,
-    "float16": FLOAT16,
-    "fp32r": float32r(),
-    "float32r": float32r(),
-    "fp8e4": FLOAT8E4M3FN,
-    "float8e4m3fn": FLOAT8E4M3FN,
-}
-
-TOKENS: dict[str, tuple[Scope, Format | None]] = {
-    "none": (Scope.NONE, None),
-    "all": (Scope.ALL, BFLOAT16),
-    "all-bf16": (Scope.ALL, BFLOAT16),
-    "all-fp16": (Scope.ALL, FLOAT16),
-    "experimental-all-fp16": (Scope.ALL, FLOAT16),
-    "all-fp32r": (Scope.ALL, float32r()),
-    "all-fp8e4": (Scope.ALL, FLOAT8E4M3FN),
-    "matmult": (Scope.MATMULT, BFLOAT16),
-    "matmult-bf16": (Scope.MATMULT, BFLOAT16),
-    "matmult-fp16": (Scope.MATMULT, FLOAT16),
-    "matmult-fp32r": (Scope.MATMULT, float32r()),
-    "matmult-fp8e4": (Scope.MATMULT, FLOAT8E4M3FN),
-    "inputs": (Scope.INPUTS, BFLOAT16),
-    "inputs-bf16": (Scope.INPUTS, BFLOAT16),
-    "inputs-fp16": (Scope.INPUTS, FLOAT16),
-    "inputs-fp32r": (Scope.INPUTS, float32r()),
-    "inputs-fp8e4": (Scope.INPUTS, FLOAT8E4M3FN),
-}
-
-_ALIASES = ("all", "matmult", "inputs", "experimental-all-fp16")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -136,14 +92,7 @@ class Policy:
     @property
     def token(self) -> str:
         """The canonical token of scope and format."""
-        assert self.format is None or self.format.dtype is not None or self.is_float32r
-        return next(
-            name
-            for name, (scope, format_) in TOKENS.items()
-            if scope is self.scope
-            and (format_ == self.format or (self.is_float32r and name.endswith("fp32r")))
-            and name not in _ALIASES
-        )
+        return canonical_token(self.scope, self.format)
 
     @property
     def formats(self) -> list[Format]:
