@@ -1,4 +1,4 @@
-"""The words for what is narrowed and to what: tokens (Neuron's ``--fp32-cast``), scopes and dtypes."""
+"""The words for what is narrowed and to what: tokens, scopes and dtypes (Neuron's --fp32-cast)."""
 
 import enum
 
