@@ -212,6 +212,12 @@ def _warn(result: "Result", *, made_up: bool) -> None:
     for finding in result.report.findings:
         if finding.code.name == "CAST_ILLEGAL":
             warn(f"the target cannot do a Cast: {finding.message}")
+    others = [each for each in result.report.findings if each.code.name == "OPERANDS_NOT_TAKEN"]
+    if others:
+        warn(
+            f"{others[0].message}, which {result.report.target.name} does not"
+            f"{f' ({len(others)} nodes are so)' if len(others) > 1 else ''}; onnxcast explain tells why"
+        )
     proof = result.report.proof
     if proof is None:
         warn("the result is not verified: leave out --no-verify to prove it")

@@ -13,7 +13,6 @@ from .console import results
 from .tables import new_table, print_groups, print_proof, size
 
 if TYPE_CHECKING:
-    from onnxcast.planning import CastCost
     from onnxcast.report import Report
 
 _OUTPUTS_SHOWN = 10
@@ -29,6 +28,7 @@ _CHANGES = {
     "CAST_LEGALISED": "Casts done in more than one conversion",
     "CAST_LOWERED": "Casts from or to bool replaced",
     "CAST_ILLEGAL": "Casts left that the target cannot do",
+    "OPERANDS_NOT_TAKEN": "matmul-like nodes with operands that the target does not multiply",
     "VALUE_SATURATES": "values beyond the range of the format on the samples",
 }
 
@@ -53,8 +53,8 @@ def print_summary(report: "Report", files: Sequence[Path], seconds: float) -> No
     console.print(_sizes(report))
     console.print()
     console.print(_changes(report))
-    if report.costs:
-        console.print(_casts(report.costs))
+    if report.target.casts is not None:
+        console.print(_casts(report))
     console.print()
     if report.proof is None:
         console.print("not verified", style="yellow")
@@ -62,10 +62,10 @@ def print_summary(report: "Report", files: Sequence[Path], seconds: float) -> No
         console.print(f"verified on {report.inputs}", style="bold")
         print_proof(console, report.proof, limit=_OUTPUTS_SHOWN)
     console.print()
-    for sentence in report.target.advice:
-        console.print(f"{report.target.name}: {sentence}", style="yellow")
     written = ", ".join(f"{path} ({size(path.stat().st_size)})" for path in files)
     console.print(f"{written} in {seconds:.1f} s", style="bold green", soft_wrap=True)
+    for sentence in report.target.advice:
+        console.print(f"{report.target.name}: {sentence}", style="yellow")
 
 
 def _print_pins(pins: Sequence[Mapping[str, str]]) -> None:
@@ -97,12 +97,11 @@ def _sizes(report: "Report") -> Table:
     return table
 
 
-def _casts(costs: "Sequence[CastCost]") -> str:
+def _casts(report: "Report") -> str:
     """What the Casts of the result cost on the target."""
-    hops, written = sum(cost.chain.hops for cost in costs), sum(cost.bytes for cost in costs)
-    longer = [cost.chain for cost in costs if cost.chain.hops > 1]
-    told = f"Casts on the target: {len(costs)} in {hops} conversions that write {size(written)}"
-    chains = Counter(f"{chain} ({', '.join(sorted(chain.labels))})" for chain in longer)
+    hops, written = report.cast_cost
+    chains = Counter(route.chain.described for route in report.chains)
+    told = f"Casts on the target: {hops} conversions that write {size(written)}"
     return "\n".join((told, *(f"  {count} x {text}" for text, count in chains.most_common())))
 
 

@@ -19,7 +19,17 @@ from onnxcast.graph.types import ElementTypes
 from onnxcast.original import Original
 from onnxcast.passes import LegaliseCastsPass
 from onnxcast.pipeline import narrowing_passes, preparing_passes
-from onnxcast.planning import Plan, PlannedPass, forget_pins, make_plan, native_opset, pin, pinned
+from onnxcast.planning import (
+    Plan,
+    PlannedPass,
+    forget_pins,
+    make_plan,
+    native_opset,
+    pin,
+    pinned,
+    total_cost,
+    unmultiplied,
+)
 from onnxcast.policy import Policy
 from onnxcast.repair import MARGIN, Repair
 from onnxcast.report import Report, measure, sign
@@ -170,7 +180,8 @@ class Conversion:
         interface = _interface(self._model)
         passes = narrowing_passes(self._policy, self._target)
         plan = self._run(passes)
-        costs = [c for each in passes if isinstance(each, LegaliseCastsPass) for c in each.costs]
+        legalised = (each for each in passes if isinstance(each, LegaliseCastsPass))
+        chains = [route for each in legalised for route in each.routes if route.stands]
         modified = sign(self._model, self._policy.token, self._target) or self._modified
         with self._clock.step("check the result"):
             assert self._keeps(interface), "graph inputs and outputs must not change"
@@ -178,6 +189,7 @@ class Conversion:
             self._check_target()
         if plan is not None:
             self._findings.extend(saturating(plan, self._ranges))
+        self._findings.extend(unmultiplied(self._model, self._target))
         report = Report(
             source=self._original.path,
             token=self._policy.token,
@@ -185,7 +197,8 @@ class Conversion:
             opset=(self._opset, onnx_opset(self._model)),
             plan=plan,
             findings=tuple(self._findings),
-            costs=tuple(costs),
+            chains=tuple(each for each in chains if each.chain.hops > 1),
+            cast_cost=total_cost(self._model),
             before=self._before,
             after=measure(self._model),
             inputs=origin,
@@ -225,7 +238,7 @@ class Conversion:
         """Pin the nodes that disturb the outputs most until the result verifies with room to spare.
 
         Args:
-            failed: The result without these pins.
+            failed: The result without these pins, which `prover` has just found wanting.
             samples: All of them must verify; the nodes are told apart on the worst.
             prover: Has run the source on them.
             worker: Runs the models.
@@ -234,6 +247,7 @@ class Conversion:
             The first proposal that does, proved; None if none does.
         """
         with tempfile.TemporaryDirectory(prefix="onnxcast-") as name, self._clock.step("repair"):
+            unequal = prover.unequal()
             number = self._worst_sample(prover, failed) if len(samples.feeds) > 1 else 0
             repair = Repair(
                 model=self._model,
@@ -242,7 +256,7 @@ class Conversion:
                 judge=lambda outputs: prover.error(outputs, number),
                 worker=worker,
                 folder=Path(name),
-                unequal=prover.unequal(failed.model),
+                unequal=unequal,
                 spared=self._is_forced,
                 progress=self._clock.progress,
             )

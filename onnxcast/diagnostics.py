@@ -23,6 +23,7 @@ class Code(enum.Enum):
     CAST_LEGALISED = "OC401"
     CAST_LOWERED = "OC402"
     CAST_ILLEGAL = "OC403"
+    OPERANDS_NOT_TAKEN = "OC404"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

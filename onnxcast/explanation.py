@@ -2,17 +2,18 @@
 
 import dataclasses
 import difflib
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import onnx_ir as ir
 
 from onnxcast.errors import InputError
-from onnxcast.formats import FLOAT32, Format
+from onnxcast.formats import FLOAT32, Format, of
 from onnxcast.graph.edit import cast_target, constant_of
 from onnxcast.graph.types import ElementTypes
 from onnxcast.graph.walk import label, model_graphs, op_name
-from onnxcast.planning import Decision, Form, Group, IllegalCast, Plan, Routes
+from onnxcast.planning import Decision, Form, Group, IllegalCast, Plan, Routes, written
 from onnxcast.targets import Chains, Target
 
 __all__ = ["Explanation", "NodeCast", "explain_node", "find_node"]
@@ -103,7 +104,7 @@ def explain_node(
         casts = [_own_cast(model, node, target, exact_bridges)]
     else:
         narrow = {
-            value
+            value: decision.format
             for group, decision in plan.narrow()
             if decision.gives
             for value in group.result_values()
@@ -119,19 +120,16 @@ def explain_node(
 
 def _own_cast(model: ir.Model, node: ir.Node, target: Target, exact_bridges: bool) -> NodeCast:
     """What the target makes of `node`, a Cast of the model."""
-    types = ElementTypes(model, in_functions=True)
-    route = Routes(target, types, exact_bridges=exact_bridges).of(node)
-    to = cast_target(node)
+    types, to = ElementTypes(model, in_functions=True), cast_target(node)
+    assert to is not None
     source = types.dtype(node.inputs[0])
-    pair = (
-        f"{'unknown' if source is None else source.name.lower()} to {to.name.lower() if to else ''}"
-    )
+    pair = f"{'an unknown type' if source is None else of(source)} to {of(to)}"
     if target.casts is None:
-        return NodeCast("this Cast", pair, f"{target.name} has no table of conversions", 1, 0)
+        return NodeCast("this Cast", pair, "one Cast", 1, written(node, of(to).bits))
+    route = Routes(target, types, exact_bridges=exact_bridges).of(node)
     if isinstance(route, IllegalCast):
         return NodeCast("this Cast", pair, f"not on {target.architecture}: {route.why}", 0, 0)
-    how = f"{route.chain} ({', '.join(sorted(route.chain.labels))})"
-    return NodeCast("this Cast", pair, how, route.chain.hops, route.cost.bytes)
+    return NodeCast("this Cast", pair, route.chain.described, route.chain.hops, route.bytes)
 
 
 class _Coster:
@@ -139,7 +137,9 @@ class _Coster:
         self._target = target
         self._chains = Chains(target, exact_bridges=exact_bridges)
 
-    def casts(self, group: Group, decision: Decision, narrow: set[ir.Value]) -> Iterator[NodeCast]:
+    def casts(
+        self, group: Group, decision: Decision, narrow: Mapping[ir.Value, Format]
+    ) -> Iterator[NodeCast]:
         """The conversions that the decision on a group asks for."""
         if decision.form is Form.MARKED:
             return
@@ -150,7 +150,7 @@ class _Coster:
             if index in decision.reads:
                 yield from self._read(where, value, decision, index, value in narrow)
             elif value in narrow:
-                yield self._cast(where, value, decision.format, FLOAT32)
+                yield self._cast(where, value, narrow[value], FLOAT32)
         for value in group.result_values() if decision.gives else ():
             if value.is_graph_output():
                 yield self._cast(f"result ({value.name})", value, decision.format, FLOAT32)
@@ -170,17 +170,11 @@ class _Coster:
 
     def _cast(self, where: str, value: ir.Value, source: Format, target: Format) -> NodeCast:
         pair = f"{source} to {target}"
+        elements = math.prod(size for size in value.shape or () if isinstance(size, int))
         if self._target.casts is None:
-            return NodeCast(where, pair, "one Cast", 1, round(_elements(value) * target.bits / 8))
+            return NodeCast(where, pair, "one Cast", 1, -(-elements * target.bits // 8))
         chain = self._chains.find(source, target)
         if chain is None:
             return NodeCast(where, pair, self._chains.why_not(source, target), 0, 0)
-        how = f"{chain} ({', '.join(sorted(chain.labels))})"
-        return NodeCast(where, pair, how, chain.hops, round(_elements(value) * chain.element_bytes))
-
-
-def _elements(value: ir.Value) -> int:
-    count = 1
-    for size in value.shape or ():
-        count *= size if isinstance(size, int) else 1
-    return count
+        cost = -(-elements * chain.element_bits // 8)
+        return NodeCast(where, pair, chain.described, chain.hops, cost)

@@ -36,9 +36,9 @@ def fitted(policy: Policy, target: Target) -> Policy:
         InputError: The target lacks a format that is asked for.
     """
     for format_ in policy.formats:
-        lacking = _lacking(target, format_)
+        lacking = _lacking(target, format_, policy)
         if lacking:
-            offered = [name for name, each in DTYPES.items() if not _lacking(target, each)]
+            offered = [name for name, each in DTYPES.items() if not _lacking(target, each, policy)]
             others = f" or one of {', '.join(offered)}" if offered else ""
             raise InputError(
                 f"target {target.architecture} has no {lacking}: give another target{others}"
@@ -48,12 +48,12 @@ def fitted(policy: Policy, target: Target) -> Policy:
     return policy
 
 
-def _lacking(target: Target, format_: Format) -> str:
+def _lacking(target: Target, format_: Format, policy: Policy) -> str:
     """What `target` lacks to narrow float32 to `format_` and to widen it again; "" if nothing."""
     if not target.offers(format_):
         return str(format_)
-    real, chains = target.realised(format_), Chains(target)
-    if target.casts is None or real.dtype is None:
+    real, chains = target.realised(format_), Chains(target, exact_bridges=policy.exact_bridges)
+    if target.casts is None or real.dtype is None or policy.keep_illegal_casts:
         return ""
     stored = of(real.dtype)
     there, back = chains.find(FLOAT32, stored), chains.find(stored, FLOAT32)

@@ -12,8 +12,8 @@ import onnx_ir as ir
 from onnxcast.diagnostics import Diagnostic
 from onnxcast.files import tensor_slots
 from onnxcast.graph.edit import cast_target
-from onnxcast.graph.walk import model_graphs
-from onnxcast.planning import CastCost, Plan
+from onnxcast.graph.walk import label, model_graphs
+from onnxcast.planning import Plan, Route
 from onnxcast.targets import Target
 from onnxcast.verification.proof import Proof
 
@@ -81,7 +81,8 @@ class Report:
         opset: The ONNX opset before and after; None where the ONNX domain is not imported.
         plan: Every type group with its format and reason; None for scope ``none``.
         findings: Every Cast added or folded and every constant narrowed or left alone.
-        costs: What the target makes of each Cast, where it has a table of conversions.
+        chains: Casts that the target does in more than one conversion.
+        cast_cost: How many conversions are in the result, and the bytes that they write.
         before: Sizes of the source.
         after: Sizes of the result.
         inputs: Where the samples came from.
@@ -95,7 +96,8 @@ class Report:
     opset: tuple[int | None, int | None]
     plan: Plan | None
     findings: tuple[Diagnostic, ...]
-    costs: tuple[CastCost, ...]
+    chains: tuple[Route, ...]
+    cast_cost: tuple[int, int]
     before: Measure
     after: Measure
     inputs: str
@@ -120,8 +122,8 @@ class Report:
             "after": dataclasses.asdict(self.after),
             "inputs": self.inputs,
             "verification": None if self.proof is None else proof_dict(self.proof),
-            "advice": list(self.target.advice),
             "seconds": {step: round(seconds, 3) for step, seconds in self.seconds.items()},
+            "advice": list(self.target.advice),
         }
 
     def _crossings(self) -> dict[str, list[str]]:
@@ -132,14 +134,14 @@ class Report:
         return {"call_ins": ins, "call_outs": outs}
 
     def _casts(self) -> dict[str, Any]:
-        """Conversions of the target and bytes that they write, in all and by chain."""
+        """Conversions of the target and bytes that they write, in all and by longer chains."""
+        hops, written = self.cast_cost
         return {
-            "hops": sum(cost.chain.hops for cost in self.costs),
-            "bytes": sum(cost.bytes for cost in self.costs),
+            "hops": hops,
+            "bytes": written,
             "chains": [
-                {"node": cost.node, "bytes": cost.bytes, **cost.chain.to_dict()}
-                for cost in self.costs
-                if cost.chain.hops > 1
+                {"node": label(route.node), "bytes": route.bytes, **route.chain.to_dict()}
+                for route in self.chains
             ],
         }
 

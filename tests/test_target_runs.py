@@ -85,6 +85,27 @@ def test_a_truth_value_becomes_a_number_of_every_type_and_is_proved(number: int)
     assert "Where" in [node.op_type for node in result.to_proto().graph.node]
 
 
+def test_choices_of_the_model_itself_keep_their_shape() -> None:
+    model = parsed(
+        """g (bool[3] c, float[3] x) => (int64[1,3] y, float[3] z)
+        <int64[1,1] one = {1}, int64[1,1] zero = {0}> { y = Where (c, one, zero) z = Abs (x) }"""
+    )
+    assert onnxcast.optimize(model, fp32_cast="all-fp16").verified
+
+
+@pytest.mark.parametrize(("reader", "wide"), [("Not (e)", True), ("Identity (e)", False)])
+def test_a_test_for_zero_is_a_lowered_cast_only_where_its_inverse_is_read(
+    reader: str, wide: bool
+) -> None:
+    model = parsed(
+        f"""g (float[4] x, float[4] z) => (bool[4] y, float[4] w) <float zero = {{0}}> {{
+            [product] a = Mul (x, z) e = Equal (a, zero) y = {reader} w = Add (a, z) }}"""
+    )
+    plan = onnxcast.plan(model, fp32_cast="all-fp16")
+    (row,) = (row for row in plan.rows() if row["node"] == "product")
+    assert (row["format"] == "float32") == wide
+
+
 UNCALLED = """g (float[3] x) => (float[3] y) { y = Relu (x) }
 <domain: "l", opset_import: ["" : 17]> F (a) => (b) { b = Cast <to = 10> (a) }"""
 
@@ -111,6 +132,8 @@ def test_a_target_without_the_casts_of_a_format_is_told_first() -> None:
         preferred=onnxcast.formats.FLOAT16,
         casts=(onnxcast.targets.NativeCast(onnxcast.formats.FLOAT32, onnxcast.formats.FLOAT16),),
     )
+    kept = onnxcast.optimize(parsed(MASKED), target=narrow, illegal_casts="keep")
+    assert kept.verified
     with pytest.raises(onnxcast.InputError) as caught:
         onnxcast.optimize(parsed(TESTED), target=narrow)
     assert str(caught.value) == (

@@ -73,8 +73,9 @@ def choose_one_or_zero(
 
 
 def is_comparison(node: ir.Node) -> bool:
-    """Whether `node` compares its operand with 0, as `compare_with_zero` does."""
-    return node.op_type == "Equal" and node.domain == "" and _is_number(node.inputs[1], 0)
+    """Whether `node` compares its operand with 0 for Nots alone, as `compare_with_zero` does."""
+    equal = node.op_type == "Equal" and node.domain == "" and _is_number(node.inputs[1], 0)
+    return equal and all(use.node.op_type == "Not" for use in node.outputs[0].uses())
 
 
 def is_choice(node: ir.Node) -> bool:
@@ -85,7 +86,8 @@ def is_choice(node: ir.Node) -> bool:
 
 def _is_number(value: ir.Value | None, number: int) -> bool:
     tensor = constant_of(value)
-    return tensor is not None and tensor.size == 1 and bool((tensor.numpy() == number).all())
+    # Of rank 0: others may add dimensions to the result.
+    return tensor is not None and not tensor.shape.dims and bool(tensor.numpy() == number)
 
 
 def _constant(

@@ -70,7 +70,7 @@ class FoldCastsPass(ir.passes.InPlacePass):
 
     Args:
         is_native: Whether the target has a conversion; by default it has all. No Cast is made that
-            it lacks, but to and from bool, which no target converts.
+            it lacks, but to and from bool, which become other ops.
 
     Attributes:
         findings: One per fold of the last call, naming pair and values.

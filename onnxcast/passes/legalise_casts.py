@@ -25,7 +25,7 @@ from onnxcast.graph.edit import Casts
 from onnxcast.graph.schemas import ONNX_DOMAINS
 from onnxcast.graph.types import ElementTypes
 from onnxcast.graph.walk import model_graphs
-from onnxcast.planning import CastCost, IllegalCast, Route, Routes
+from onnxcast.planning import IllegalCast, Route, Routes
 from onnxcast.targets import Target
 
 __all__ = ["LegaliseCastsPass"]
@@ -45,7 +45,7 @@ class LegaliseCastsPass(ir.passes.InPlacePass):
 
     Attributes:
         findings: One per Cast replaced, or left although the target lacks it.
-        costs: Those of all Casts that the target has or that a chain replaced.
+        routes: Those of the Casts that a chain replaced.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class LegaliseCastsPass(ir.passes.InPlacePass):
         self._keep_illegal = keep_illegal
         self._exact_only = exact_only
         self.findings: list[Diagnostic] = []
-        self.costs: list[CastCost] = []
+        self.routes: list[Route] = []
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
         """Replace in every scope of `model`.
@@ -69,7 +69,7 @@ class LegaliseCastsPass(ir.passes.InPlacePass):
         Raises:
             RefusedError: Casts that no chain replaces; the text names every one.
         """
-        self.findings, self.costs = [], []
+        self.findings, self.routes = [], []
         if self._target.casts is None:
             return ir.passes.PassResult(model, False)
         with collector_paused():
@@ -110,15 +110,16 @@ class LegaliseCastsPass(ir.passes.InPlacePass):
         )
 
     def _replace(self, model: ir.Model, routes: Sequence[Route]) -> bool:
-        self.costs = [route.cost for route in routes]
-        longer = [route for route in routes if route.chain.hops > 1]
-        if not longer:
+        changed = [
+            each for each in routes if each.chain.hops > 1 or each.source is not each.node.inputs[0]
+        ]
+        if not changed:
             return False
         casts = Casts(model)
-        for route in longer:
+        for route in changed:
+            self.routes.append(route)
             self._note(Code.CAST_LEGALISED, str(route), route.node)
-            source = route.node.inputs[0]
-            assert source is not None
+            source = route.source
             for format_ in route.chain.path[1:-1]:
                 assert format_.dtype is not None
                 source = casts.of(source, format_.dtype)

@@ -1,4 +1,4 @@
-"""Replace Casts to and from bool, which no target converts, by a comparison and a choice.
+"""Replace Casts to and from bool that the target lacks by a comparison and a choice.
 
 Before::
 

@@ -2,6 +2,7 @@
 
 from onnxcast.planning.groups import Group
 from onnxcast.planning.marks import forget_marks, is_marked, marked_format, marked_operands
+from onnxcast.planning.operands import unmultiplied
 from onnxcast.planning.opsets import native_opset
 from onnxcast.planning.pins import PinLevel, forget_pins, pin, pin_level, pinned, unpin
 from onnxcast.planning.placement import carry_out
@@ -9,11 +10,10 @@ from onnxcast.planning.plan import Decision, Form, Plan
 from onnxcast.planning.planned_pass import PlannedPass
 from onnxcast.planning.planner import make_plan
 from onnxcast.planning.reasons import Reason
-from onnxcast.planning.routes import CastCost, IllegalCast, Route, Routes
+from onnxcast.planning.routes import IllegalCast, Route, Routes, total_cost, written
 from onnxcast.planning.storage import Rounded
 
 __all__ = [
-    "CastCost",
     "Decision",
     "Form",
     "Group",
@@ -36,5 +36,8 @@ __all__ = [
     "pin",
     "pin_level",
     "pinned",
+    "total_cost",
+    "unmultiplied",
     "unpin",
+    "written",
 ]

@@ -83,7 +83,8 @@ def integer_pins(nodes: Iterable[ir.Node], types: ElementTypes, narrow: Format) 
     seen: set[ir.Node] = set()
     for node in casts:
         for source in _arithmetic_behind(node, types, seen):
-            pins.setdefault(source, (Reason.INTEGER_VALUED, f"becomes {label(node)}"))
+            told = f"tested by {label(node)}" if is_comparison(node) else f"becomes {label(node)}"
+            pins.setdefault(source, (Reason.INTEGER_VALUED, told))
     return pins
 
 

@@ -1,8 +1,10 @@
 """What matmul-like groups get: the operand types that the target's matmul takes, and no others.
 
-Where both operands get one type that the op can run in, it runs in it; else each operand is rounded
+Where all operands get one type that the op can run in, it runs in it; else each operand is rounded
 to its own, and the op computes in float32.
 """
+
+from collections.abc import Iterable
 
 from onnxcast.errors import RefusedError
 from onnxcast.formats import FLOAT32, Format
@@ -14,6 +16,9 @@ from onnxcast.policy import MatmulOutput, Policy, Scope, multiplied
 from onnxcast.targets import Target
 
 __all__ = ["Multiplying"]
+
+_BITS_OF_COMPUTE = 16
+"""Formats of fewer bits are for storage: no op runs in them."""
 
 
 class Multiplying:
@@ -32,6 +37,33 @@ class Multiplying:
         self._narrow = narrow
         self._legality = legality
 
+    def answers(self, indices: Iterable[int]) -> dict[int, Format]:
+        """What the target's matmul takes for float32 operands of these indices.
+
+        The first operand is the stationary one; all others move (of Attention, the keys and then
+        the values).
+
+        Raises:
+            RefusedError: It takes none.
+        """
+        target, wanted = self._target, self._narrow
+        asked = {index: target.matmul_operand_type(FLOAT32, wanted) for index in indices}
+        if not asked:
+            return {}
+        first, *others = asked.values()
+        stationary, moving = target.matmul_operand_pair(first, (others or [first])[0])
+        return {index: moving if index else stationary for index in asked}
+
+    def stored(self, indices: Iterable[int]) -> dict[int, Format]:
+        """The formats in which operands of these indices can be stored; none if they cannot be."""
+        try:
+            answers = self.answers(indices)
+        except RefusedError:
+            return {}
+        return {
+            i: each for i, each in answers.items() if each != FLOAT32 and each.dtype is not None
+        }
+
     def decide(self, group: Group, form: Form, refusal: Why | None) -> Decision:
         """What `group` gets, which could use the wanted format in `form`.
 
@@ -41,57 +73,51 @@ class Multiplying:
             refusal: What refuses the native form, if anything does.
         """
         # Only the multiplied operands are the target's concern; a bias shares their type.
-        factors = tuple(index for index in group.operands if index < multiplied(group.node))
+        factors = (index for index in group.operands if index < multiplied(group.node))
         try:
-            answers = self._operand_formats(len(factors))
+            answers = self.answers(factors)
         except RefusedError as error:
             return wide(Reason.TARGET_OPERANDS, str(error))
-        names = " and ".join(each.name for each in answers)
-        if all(each == FLOAT32 for each in answers):
+        names = " and ".join(each.name for each in answers.values())
+        read = {index: each for index, each in answers.items() if each != FLOAT32}
+        marked = form is Form.MARKED
+        unusable = any((each.dtype is None) != marked for each in read.values())
+        if unusable or (answers and not read):
             return wide(Reason.TARGET_OPERANDS, names)
-        illegal = self._why_not(group, form, answers)
-        if illegal:
-            return wide(*illegal)
-        detail, opset = (refusal.detail, refusal.opset) if refusal else ("", None)
-        if len(set(answers)) > 1:  # no op takes two float types
-            return self._apart(factors, answers, form, names)
+        if len(set(answers.values())) > 1:  # no op takes two float types
+            return self._apart(group, form, read, names)
+        format_ = next(iter(read.values()), self._narrow)
+        if format_ != self._narrow and not marked:
+            form, refusal = self._form(group, format_)
         if form is Form.STORAGE:
-            return Decision(answers[0], Reason.STORAGE, detail, form, factors, opset=opset)
+            uncastable = self._legality.why_no_cast(group.node, format_)
+            if uncastable is not None:
+                return wide(*uncastable)
+            detail, opset = (refusal.detail, refusal.opset) if refusal else ("", None)
+            return Decision(format_, Reason.STORAGE, detail, form, tuple(read), opset=opset)
         whole = form is Form.NATIVE or (
             self._policy.scope is Scope.ALL and self._policy.matmul_output is MatmulOutput.NARROW
         )
-        reads = group.operands if whole else factors
+        reads = group.operands if whole else tuple(read)
         reason, name = Reason.MATMUL_OPERANDS, self._target.name
-        return Decision(answers[0], reason, name, form, reads, gives=whole)
+        return Decision(format_, reason, name, form, reads, gives=whole)
 
-    def _apart(
-        self, factors: tuple[int, ...], answers: list[Format], form: Form, names: str
-    ) -> Decision:
+    def _form(self, group: Group, format_: Format) -> tuple[Form, Why | None]:
+        """How `group` uses a format other than the one wanted."""
+        stored = format_.bits < _BITS_OF_COMPUTE or self._policy.scope is Scope.INPUTS
+        if stored or self._policy.matmul_output is MatmulOutput.WIDE:
+            return Form.STORAGE, None
+        refusal = self._legality.why_not(group, format_)
+        return (Form.NATIVE if refusal is None else Form.STORAGE), refusal
+
+    def _apart(self, group: Group, form: Form, read: dict[int, Format], names: str) -> Decision:
         """The decision where the target answers with different types."""
-        read = {i: each for i, each in zip(factors, answers, strict=True) if each != FLOAT32}
+        if form is not Form.MARKED:
+            form = Form.STORAGE
+            refused = (self._legality.why_no_cast(group.node, each) for each in read.values())
+            uncastable = next((why for why in refused if why is not None), None)
+            if uncastable is not None:
+                return wide(*uncastable)
         first = next(iter(read.values()))
         apart = tuple((index, each) for index, each in read.items() if each != first)
-        form = form if form is Form.MARKED else Form.STORAGE
         return Decision(first, Reason.STORAGE, names, form, tuple(read), apart=apart)
-
-    def _operand_formats(self, count: int) -> list[Format]:
-        """What the target's matmul takes for so many float32 operands.
-
-        Raises:
-            RefusedError: It takes none.
-        """
-        target, narrow = self._target, self._narrow
-        asked = [target.matmul_operand_type(FLOAT32, narrow) for _ in range(count)] or [narrow]
-        first, second = target.matmul_operand_pair(asked[0], asked[1 % len(asked)])
-        others = [target.matmul_operand_pair(first, each)[1] for each in asked[2:]]
-        return [first, second, *others][: len(asked)]
-
-    def _why_not(self, group: Group, form: Form, answers: list[Format]) -> Why | None:
-        """What refuses the target's answers where they are not what was asked for."""
-        others = {each for each in answers if each not in (self._narrow, FLOAT32)}
-        if form is Form.MARKED or not others:
-            return None
-        if form is Form.NATIVE and len(set(answers)) == 1:
-            return self._legality.why_not(group, answers[0])
-        refused = (self._legality.why_no_cast(group.node, each) for each in others)
-        return next((why for why in refused if why is not None), None)

@@ -184,10 +184,12 @@ class _Planner:
             for index in group.operands
             if index < multiplied(group.node) and self._is_weight(group.node.inputs[index])
         )
-        if not weights or self._policy.is_float32r:
-            return wide(Reason.PINNED, pinned(group.node))
         detail = pinned(group.node)
-        return Decision(self._narrow, Reason.WEIGHTS, detail, Form.STORAGE, weights)
+        stored = self._multiplying.stored(weights)
+        if not stored or self._policy.is_float32r:
+            return wide(Reason.PINNED, detail)
+        first, apart = next(iter(stored.values())), tuple(stored.items())
+        return Decision(first, Reason.WEIGHTS, detail, Form.STORAGE, tuple(stored), apart=apart)
 
     def _is_weight(self, value: ir.Value | None) -> bool:
         """Whether `value` is a float32 constant, or nothing but such constants, moved."""

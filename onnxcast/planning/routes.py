@@ -6,14 +6,18 @@ import math
 import onnx_ir as ir
 
 from onnxcast import formats
-from onnxcast.formats import BOOL, Format
+from onnxcast.formats import BOOL, STRING, Format
 from onnxcast.graph.edit import cast_target
 from onnxcast.graph.schemas import signature_of
 from onnxcast.graph.types import ElementTypes
-from onnxcast.graph.walk import label
+from onnxcast.graph.walk import label, model_graphs
 from onnxcast.targets import Chain, Chains, Target
 
-__all__ = ["CastCost", "IllegalCast", "Route", "Routes"]
+__all__ = ["IllegalCast", "Route", "Routes", "total_cost", "written"]
+
+
+_WITH_ALL = 13
+"""The opset at which Equal, Where and Constant take all common types."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,39 +47,56 @@ class Route:
 
     Attributes:
         node: The Cast.
+        source: What its chain begins with: its operand, or what that was cast from.
         chain: Its conversions.
     """
 
     node: ir.Node
+    source: ir.Value
     chain: Chain
 
     def __str__(self) -> str:
-        labels = ", ".join(sorted(self.chain.labels))
-        return f"{label(self.node)} became {self.chain.hops} Casts: {self.chain} ({labels})"
+        return f"{label(self.node)} became {self.chain.hops} Casts: {self.chain.described}"
 
     @property
-    def cost(self) -> "CastCost":
-        """What the conversions write."""
-        operand = self.node.inputs[0]
-        shape = self.node.outputs[0].shape or (None if operand is None else operand.shape)
-        elements = math.prod(size for size in shape or () if isinstance(size, int))
-        written = round(elements * self.chain.element_bytes)
-        return CastCost(label(self.node), self.chain, written)
+    def is_native(self) -> bool:
+        """Whether the Cast can stay as it is."""
+        return self.chain.hops == 1 and self.source is self.node.inputs[0]
+
+    @property
+    def stands(self) -> bool:
+        """Whether the chain is in the graph, Cast by Cast."""
+        node: ir.Node | None = self.node
+        for format_ in reversed(self.chain.path[1:]):
+            if node is None or node.graph is None or cast_target(node) != format_.dtype:
+                return False
+            source = node.inputs[0]
+            node = None if source is None else source.producer()
+        return True
+
+    @property
+    def bytes(self) -> int:
+        """Bytes that the conversions write; a dimension that is not known counts 1."""
+        return written(self.node, self.chain.element_bits)
 
 
-@dataclasses.dataclass(frozen=True)
-class CastCost:
-    """A Cast of the model before, and what the target makes of it.
+def written(cast: ir.Node, bits: int) -> int:
+    """Bytes that a Cast writes, so many bits an element; a dimension that is not known counts 1."""
+    operand = cast.inputs[0]
+    shape = cast.outputs[0].shape or (None if operand is None else operand.shape)
+    elements = math.prod(size for size in shape or () if isinstance(size, int))
+    return -(-elements * bits // 8)
 
-    Attributes:
-        node: Its name, or how messages call it.
-        chain: The conversions.
-        bytes: What they write; a dimension that is not known counts 1.
-    """
 
-    node: str
-    chain: Chain
-    bytes: int
+def total_cost(model: ir.Model) -> tuple[int, int]:
+    """How many Casts `model` holds, and the bytes that they write."""
+    casts = [
+        (node, formats.of(to).bits)
+        for graph in model_graphs(model)
+        for node in graph
+        if (to := cast_target(node)) is not None
+    ]
+    return len(casts), sum(written(node, bits) for node, bits in casts)
 
 
 class Routes:
@@ -107,14 +128,27 @@ class Routes:
             return IllegalCast(node, None, target, why)
         if source == target:
             return IllegalCast(node, source, target, "no conversion at all; fold it before")
-        chains = self._at(version)
+        chains, operand = self._at(version), node.inputs[0]
         chain = chains.find(source, target)
         if chain is not None:
-            return Route(node, chain)
+            assert operand is not None
+            return self._shortened(Route(node, operand, chain), chains)
         why = chains.why_not(source, target)
-        if BOOL in (source, target):
-            why = f"opset {version} has no comparison or choice in its place; raise it to 13"
+        if BOOL in (source, target) and STRING not in (source, target) and version < _WITH_ALL:
+            why = f"opset {version} has nothing in its place; raise it to {_WITH_ALL}"
         return IllegalCast(node, source, target, why)
+
+    def _shortened(self, route: Route, chains: Chains) -> Route:
+        """`route` without its first conversion, where that undoes the exact Cast before it."""
+        cast, path = route.source.producer(), route.chain.path
+        before = cast.inputs[0] if cast is not None and cast_target(cast) is not None else None
+        dtype = None if before is None else self._types.dtype(before)
+        if before is None or dtype is None or len(path) < 3 or formats.of(dtype) != path[1]:
+            return route
+        if not formats.contains(path[0], path[1]):
+            return route
+        chain = chains.chain(path[1:])
+        return Route(route.node, before, chain)
 
     def _at(self, version: int) -> Chains:
         """The chains at an opset version, over types that its Cast takes."""

@@ -40,9 +40,14 @@ class Chain:
         return len(self.path) - 1
 
     @property
-    def element_bytes(self) -> float:
-        """Bytes that all hops together write for one element."""
-        return sum(format_.bits for format_ in self.path[1:]) / 8
+    def element_bits(self) -> int:
+        """Bits that all hops together write for one element."""
+        return sum(format_.bits for format_ in self.path[1:])
+
+    @property
+    def described(self) -> str:
+        """The path with its labels, for people."""
+        return f"{self} ({', '.join(sorted(self.labels))})"
 
     def to_dict(self) -> dict[str, Any]:
         """Path and labels as plain data, formats by their short names."""
@@ -90,9 +95,12 @@ class Chains:
                 path = self._search(source, target, exact=True)
             self._found[key] = None
             if path is not None:
-                device = device_labels(self._target, path)
-                self._found[key] = Chain(path, labels(path), device)
+                self._found[key] = self.chain(path)
         return self._found[key]
+
+    def chain(self, path: tuple[Format, ...]) -> Chain:
+        """The chain along `path`, whose conversions the target has."""
+        return Chain(path, labels(path), device_labels(self._target, path))
 
     def why_not(self, source: Format, target: Format) -> str:
         """Why `find` gives None: the shortest way that is barred, or that there is no way."""
@@ -100,7 +108,8 @@ class Chains:
         if path is None:
             if source not in self._next:
                 return f"nothing leads from {source}"
-            return f"nothing leads to {target}"
+            at = " at this opset" if self._without else ""
+            return f"no way leads from {source} to {target}{at}"
         barred = next(mid for mid in path[1:-1] if not self._admits(mid, source, target, False))
         way = " > ".join(format_.name for format_ in path)
         return f"only {way}, where {barred} is narrower than {target} asks for"

@@ -79,12 +79,14 @@ def _limited(source: Format, target: Format) -> Format:
 def device_labels(target: Target, path: tuple[Format, ...]) -> frozenset[str]:
     """What the conversions along `path` do on the device, where they lose something."""
     found: set[str] = set()
+    held = path[0]  # what all values are still values of
     for source, following in itertools.pairwise(path):
         row = target.native_cast(source, following)
-        if row is None or contains(following, source):
+        if row is None or contains(following, held):
             continue
-        if source.min < following.min or source.max > following.max:
+        if held.min < following.min or held.max > following.max:
             found.add(row.overflow.value)
         if not {source.kind, following.kind} <= _INTEGERS:
             found.add(row.rounding.value)
+        held = following
     return frozenset(found)

@@ -11,12 +11,17 @@
     format = "fp32"
     wanted = "bf16"                           # left out: whatever is wanted
     gives = "bf16"                            # left out: refused
-    [[pairs]]
+    [[pairs]]                                 # left out: two of one type
     first = "bf16"
     second = "bf16"
     accumulator = "fp32"
 
-Number formats have the short names (fp32, bf16, fp8e4m3) or ONNX's in lower case.
+Besides: ``aliases``, ``advice`` (lists of texts), ``opsets`` (first and last), ``formats`` (all
+that it takes), ``one_domain`` (ONNX ops alone), ``refused_ops`` (a table of causes by op),
+``float8e4`` (fp8e4m3, or fp8e4 with its limit of 240), and ``evidence`` in every row. ``overflow``
+is saturates, wraps, gives infinity or unknown; ``rounding`` is rounds to even, rounds ties away,
+truncates, rounds as told or unknown. Number formats have the short names (fp32, bf16, fp8e4m3) or
+ONNX's in lower case.
 """
 
 import os

@@ -47,7 +47,8 @@ def get_target(target: str | os.PathLike[str] | Target | None) -> Target:
     A `Target` is returned as it is, None means the generic one.
 
     Raises:
-        InputError: An unknown name (the known ones are listed), or a bad profile.
+        InputError: An unknown name (the known ones are listed), a bad profile, or a bad entry point
+            of that name.
     """
     if isinstance(target, Target):
         return target
@@ -72,12 +73,15 @@ def _known() -> dict[str, Callable[[], Target]]:
         for name in (target.name, *target.aliases):
             known[name] = lambda target=target: target  # type: ignore[misc] # mypy infers no default
     for entry in importlib.metadata.entry_points(group=GROUP):
-        if entry.name in known:
-            raise InputError(
-                f"target {entry.name!r} of {_package(entry)}: the name is taken; remove the package"
-            )
-        known[entry.name] = lambda entry=entry: _loaded(entry)  # type: ignore[misc] # the same
+        load = _taken if entry.name in known else _loaded
+        known[entry.name] = lambda load=load, entry=entry: load(entry)  # type: ignore[misc] # the same
     return known
+
+
+def _taken(entry: importlib.metadata.EntryPoint) -> Target:
+    raise InputError(
+        f"target {entry.name!r} of {_package(entry)}: the name is taken; remove the package"
+    )
 
 
 def _loaded(entry: importlib.metadata.EntryPoint) -> Target:
@@ -92,6 +96,11 @@ def _loaded(entry: importlib.metadata.EntryPoint) -> Target:
         raise InputError(
             f"target {entry.name!r} of {_package(entry)}: {entry.value} is no onnxcast.Target; "
             "repair or remove the package"
+        )
+    if entry.name not in (target.name, *target.aliases):
+        raise InputError(
+            f"target {entry.name!r} of {_package(entry)}: it calls itself {target.name!r}; give "
+            "both one name"
         )
     return target
 

@@ -3,7 +3,9 @@
 import dataclasses
 import functools
 import hashlib
+import json
 from collections.abc import Mapping
+from typing import Any
 
 from onnxcast.errors import RefusedError
 from onnxcast.formats import FLOAT8E4M3FN, FLOAT32, Format, contains, join
@@ -50,15 +52,24 @@ class Target:
     float8e4: Format = FLOAT8E4M3FN
     advice: tuple[str, ...] = ()
 
+    def __post_init__(self) -> None:
+        for field in dataclasses.fields(Target):
+            value = getattr(self, field.name)
+            if isinstance(value, list):  # which has no hash
+                object.__setattr__(self, field.name, tuple(value))
+
     @property
     def architecture(self) -> str:
-        """How messages name it: with the name that its maker's tools use, if it has one."""
+        """How messages name it: with its first other name, if it has one."""
         return f"{self.name} ({self.aliases[0]})" if self.aliases else self.name
 
     @property
     def digest(self) -> str:
-        """A hash of all tables, 16 hexadecimal digits: the same for equal targets only."""
-        return hashlib.sha256(repr(self).encode()).hexdigest()[:16]
+        """A hash of what the tables say, without the evidence: 16 hexadecimal digits."""
+        fields = {
+            each.name: _plain(getattr(self, each.name)) for each in dataclasses.fields(Target)
+        }
+        return hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()[:16]
 
     def offers(self, format_: Format) -> bool:
         """Whether values can be narrowed to `format_` for the target, in whatever width."""
@@ -138,6 +149,16 @@ class Target:
             return pair[0].bits + pair[1].bits, changed, sum(each.significand for each in pair)
 
         return min(legal, key=cost)
+
+
+def _plain(value: Any) -> Any:
+    """`value` of a field as lists and texts, formats by their names."""
+    if isinstance(value, tuple):
+        return [_plain(each) for each in value]
+    if isinstance(value, NativeCast | Operand | Pair):
+        fields = (each.name for each in dataclasses.fields(value) if each.name != "evidence")
+        return [_plain(getattr(value, name)) for name in fields]
+    return value if isinstance(value, bool | int | None) else str(value)
 
 
 def _is_float32r(format_: Format) -> bool:

@@ -66,6 +66,7 @@ class Prover:
         self._wanted: Outputs = []
         self._wanted_as_is: Outputs = []
         self._tolerance_as_is = tolerance
+        self._last: Sequence[OutputError] = []
         self.reference = "source"
 
     def run_reference(self) -> None:
@@ -117,22 +118,15 @@ class Prover:
         errors = [self.error(outputs, number) for number, outputs in enumerate(found)]
         return errors.index(max(errors))
 
-    def unequal(self, result: ir.Model) -> list[str]:
-        """Outputs of whole numbers or truth values that the twin of `result` does not give alike.
-
-        Raises:
-            RuntimeFailure: The twin does not run.
-        """
+    def unequal(self) -> list[str]:
+        """Outputs of whole numbers or truth values that the last twin did not give alike."""
         counted = {
             name
             for outputs in self._wanted
             for name, value in outputs.items()
             if isinstance(value, np.ndarray) and value.dtype.kind in "iub"
         }
-        if not counted:
-            return []
-        _, errors = self.run_twin(build_twin(result))
-        return [error.name for error in errors if error.name in counted and not error.ok]
+        return [each.name for each in self._last if each.name in counted and not each.ok]
 
     def error(self, outputs: Mapping[str, Value], sample: int) -> float:
         """How far outputs for a sample are from the source's, in tolerances."""
@@ -163,7 +157,8 @@ class Prover:
             found = self._run(twin.model, None, "twin.onnx")
         except RuntimeFailure as failure:
             return _told(failure), []
-        return "ran", _compared(self._wanted, found, self.tolerance)
+        self._last = _compared(self._wanted, found, self.tolerance)
+        return "ran", self._last
 
     def locate(self, candidate: ir.Model, *, as_is: bool) -> str:
         """Look for the first node at which `candidate` diverges from what it is compared with."""

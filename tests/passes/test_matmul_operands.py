@@ -4,9 +4,9 @@ import onnx
 import onnx_ir as ir
 import pytest
 
-from onnxcast.formats import BFLOAT16, FLOAT16, FLOAT32, Format
+from onnxcast.formats import BFLOAT16, FLOAT16, FLOAT32, HIFLOAT8, Format
 from onnxcast.passes import MatmulOperandsPass
-from onnxcast.planning import Reason
+from onnxcast.planning import Form, Reason
 from onnxcast.policy import make_policy
 from onnxcast.targets import Target, get_target
 from tests import golden
@@ -117,3 +117,48 @@ def test_delegation_the_target_may_answer_another_type_than_was_wanted() -> None
     narrowing = narrow_to_float16(asked((BFLOAT16, BFLOAT16)))
     assert narrowing(model).modified
     assert "<to: int = 16>" in golden.text_of(model)
+
+
+ATTENTION = """<ir_version: 11, opset_import: ["" : 23]>
+agraph (float[1,1,2,4] q, float[1,1,2,4] k, float[1,1,2,4] v) => (float[1,1,2,4] y) {
+    y = Attention (q, k, v)
+}"""
+
+
+def test_delegation_keys_and_values_are_moving_operands() -> None:
+    model = ir.from_onnx_text(ATTENTION)
+    narrowing = narrow_to_float16(asked((FLOAT16, BFLOAT16)))
+    assert narrowing(model).modified
+    assert narrowing.plan is not None
+    found = {
+        index: decision.read_in(index)
+        for decision in narrowing.plan.decisions.values()
+        for index in decision.reads
+    }
+    assert found == {0: FLOAT16, 1: BFLOAT16, 2: BFLOAT16}
+
+
+@pytest.mark.parametrize("token", ["matmult-fp16", "matmult-fp32r"])
+def test_delegation_an_answer_that_cannot_be_written_leaves_the_matmul_wide(token: str) -> None:
+    answer = FLOAT16 if token.endswith("r") else HIFLOAT8
+    policy = make_policy(fp32_cast=token)
+    narrowing = MatmulOperandsPass(policy=policy, target=asked((answer, answer)))
+    assert not narrowing(matmul()).modified
+    assert narrowing.plan is not None
+    (decision,) = narrowing.plan.decisions.values()
+    assert decision.reason is Reason.TARGET_OPERANDS
+
+
+@pytest.mark.parametrize(("answer", "form"), [(FLOAT16, Form.NATIVE), (BFLOAT16, Form.STORAGE)])
+def test_delegation_the_form_is_that_of_the_answer(answer: Format, form: Form) -> None:
+    model = ir.from_onnx_text(
+        """<ir_version: 8, opset_import: ["" : 13]>
+        agraph (float[1,1,4,4] x, float[1,1,2,2] w) => (float[1,1,3,3] y) { y = Conv (x, w) }"""
+    )
+    other = "matmult-bf16" if answer is FLOAT16 else "matmult-fp16"
+    policy = make_policy(fp32_cast=other)
+    narrowing = MatmulOperandsPass(policy=policy, target=asked((answer, answer)))
+    assert narrowing(model).modified
+    assert narrowing.plan is not None
+    (decision,) = narrowing.plan.decisions.values()
+    assert (decision.form, decision.format) == (form, answer)

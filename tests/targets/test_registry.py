@@ -89,6 +89,7 @@ def test_a_target_of_another_package_works_from_the_command_line(
     [
         ("bad = thirdchip:NO_TARGET", "target 'bad' of thirdchip: thirdchip:NO_TARGET is no "),
         ("bad = thirdchip:MISSING", "target 'bad' of thirdchip: AttributeError: "),
+        ("bad = thirdchip:CHIP", "target 'bad' of thirdchip: it calls itself 'thirdchip'; give"),
         ("bad = nowhere:CHIP", "target 'bad' of thirdchip: ModuleNotFoundError: "),
         ("trn1 = thirdchip:CHIP", "target 'trn1' of thirdchip: the name is taken; remove the"),
         ("a5 = thirdchip:CHIP", "target 'a5' of thirdchip: the name is taken; remove the"),

@@ -128,3 +128,22 @@ def test_the_proof_is_on_the_samples_given() -> None:
     sample = {"x": np.eye(2, dtype=np.float32)}
     result = onnxcast.optimize(parsed(MATMUL), scope="matmult", target=ATC[1], inputs=sample)
     assert result.verified
+
+
+@pytest.mark.parametrize(
+    ("target", "token", "kind", "told"),
+    [
+        (ATC[0], "none", "float", ["product multiplies float32 with float32"]),
+        (ATC[0], "all-fp16", "float", []),
+        ("a5", "none", "float", []),
+        ("a5", "none", "double", ["product multiplies float64 with float64"]),
+        ("generic", "none", "double", []),
+    ],
+)
+def test_matmuls_of_types_that_it_does_not_multiply_are_told(
+    target: str, token: str, kind: str, told: list[str]
+) -> None:
+    text = f"g ({kind}[2,2] x) => ({kind}[2,2] y) {{ [product] y = MatMul (x, x) }}"
+    result = onnxcast.optimize(parsed(text), fp32_cast=token, target=target)
+    found = [each for each in result.report.findings if each.code.name == "OPERANDS_NOT_TAKEN"]
+    assert [each.message for each in found] == told
