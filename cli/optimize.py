@@ -214,9 +214,9 @@ def _warn(result: "Result", *, made_up: bool) -> None:
             warn(f"the target cannot do a Cast: {finding.message}")
     others = [each for each in result.report.findings if each.code.name == "OPERANDS_NOT_TAKEN"]
     if others:
-        count = f" ({len(others)} nodes are so)" if len(others) > 1 else ""
+        more = f" ({len(others)} nodes are so)" if len(others) > 1 else ""
         warn(
-            f"{others[0].message}, which {result.report.target.name} does not{count}; onnxcast "
+            f"{others[0].message}, which {result.report.target.name} does not{more}; onnxcast "
             "explain tells why"
         )
     proof = result.report.proof
