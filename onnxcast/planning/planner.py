@@ -6,7 +6,7 @@ from onnxcast.formats import Format
 from onnxcast.graph.edit import cast_target, constant_of
 from onnxcast.graph.types import ElementTypes
 from onnxcast.graph.walk import label, main_graphs, model_graphs
-from onnxcast.planning.carriers import narrow_carriers
+from onnxcast.planning.carriers import Carried, place_carriers
 from onnxcast.planning.cones import Pins, integer_pins, statistics_pins
 from onnxcast.planning.constants import constant_pins
 from onnxcast.planning.groups import Group, Kind, find_groups
@@ -16,6 +16,7 @@ from onnxcast.planning.loops import carried_pins
 from onnxcast.planning.multiplying import Multiplying
 from onnxcast.planning.pins import PinLevel, pin_level, pinned
 from onnxcast.planning.plan import Decision, Form, Plan, wide
+from onnxcast.planning.prices import Prices
 from onnxcast.planning.reasons import Reason
 from onnxcast.planning.storage import fills_type, limits_to
 from onnxcast.policy import (
@@ -87,6 +88,7 @@ class _Planner:
         self._policy = policy
         self._types = types
         self._narrow = narrow
+        self._target = target
         self._legality = Legality(types)
         self._multiplying = Multiplying(policy, target, narrow, self._legality)
         self._nodes = nodes
@@ -210,23 +212,33 @@ class _Planner:
     def _carried(
         self, carriers: list[Group], computing: dict[Group, Decision]
     ) -> dict[Group, Decision]:
-        results = (v for g, d in computing.items() if d.gives for v in g.result_values())
-        reads = (
-            (g.node, index)
-            for g, d in computing.items()
-            for index in d.reads
-            if d.read_in(index) == self._narrow
+        results = [v for g, d in computing.items() if d.gives for v in g.result_values()]
+        read = [
+            ((group.node, index), each.form)
+            for group, each in computing.items()
+            for index in each.reads
+            if each.read_in(index) == self._narrow
+        ]
+        moved = [v for g in carriers for v in (*g.operand_values(), *g.result_values())]
+        carried = place_carriers(
+            carriers,
+            results,
+            (use for use, form in read if form is not Form.STORAGE),
+            (use for use, form in read if form is Form.STORAGE),
+            self._narrow,
+            Prices(moved, self._narrow, self._target).of,
         )
-        behind, ahead = narrow_carriers(carriers, results, reads, self._narrow)
-        form = Form.MARKED if self._policy.is_float32r else Form.NATIVE
-        moved = {}
-        for group in carriers:
-            if group in behind or group in ahead:
-                reason = Reason.CARRIES_NARROW if group in behind else Reason.FEEDS_NARROW
-                moved[group] = Decision(self._narrow, reason, "", form, group.operands, gives=True)
-            else:
-                moved[group] = wide(Reason.CARRIES_WIDE if group.results else Reason.METADATA)
-        return moved
+        return {group: self._moved(group, carried) for group in carriers}
+
+    def _moved(self, group: Group, carried: Carried) -> Decision:
+        if group in carried.behind or group in carried.ahead:
+            behind = group in carried.behind
+            reason = Reason.CARRIES_NARROW if behind else Reason.FEEDS_NARROW
+            form = Form.MARKED if self._policy.is_float32r else Form.NATIVE
+            return Decision(self._narrow, reason, "", form, group.operands, gives=True)
+        if group in carried.cheaper:
+            return wide(Reason.CHEAPER_WIDE)
+        return wide(Reason.CARRIES_WIDE if group.results else Reason.METADATA)
 
     def _at_inputs(self, group: Group, decision: Decision) -> Decision:
         """The same decision for the operands of `group` that are graph inputs, and no others."""

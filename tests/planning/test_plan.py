@@ -98,6 +98,12 @@ WIDE = [
     Case(Reason.SCHEMA, "z", "z = Relu (x)", "all-bf16", opset=12),
     Case(Reason.SCHEMA, "z", "z = Celu (x)", opset=12),
     Case(Reason.FUNCTION_BODY, "z", "z = MeanVarianceNormalization <axes = [0]> (x)", opset=13),
+    # One Cast of the product serves both wide readers.
+    Case(
+        Reason.CHEAPER_WIDE,
+        "t",
+        "y = MatMul (x, x) f = Floor (y) t = Transpose (y) z = Floor (t)",
+    ),
     Case(Reason.TARGET_OPERANDS, "z", "z = MatMul (x, x)", target=CHOOSY),
     Case(Reason.OPAQUE, "y:", "y = local.Unknown (x) z = Shape (x)"),
     Case(Reason.CALL, "y", "y = local.F (x) z = Shape (y)"),
