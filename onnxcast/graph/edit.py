@@ -38,7 +38,8 @@ class Names:
             self._taken.update(graph.initializers)
             for node in graph:
                 self._taken.add(node.name or "")
-                self._taken.update(output.name or "" for output in node.outputs)
+                for output in node.outputs:
+                    self._taken.add(output.name or "")
 
     def fresh(self, wanted: str) -> str:
         """`wanted` if it is free, else the first free of ``wanted_1``, ``wanted_2``, …."""

@@ -159,6 +159,7 @@ class Schemas:
             for function in model.functions.values()
             for graph in nested_graphs(function.graph)
         }
+        self._known: dict[tuple[int, str, str], Signature | None] = {}
 
     def opsets(self, graph: ir.Graph | None) -> Mapping[str, int]:
         """The opset imports in force in `graph`: a function's own, else the model's."""
@@ -179,7 +180,11 @@ class Schemas:
 
     def signature(self, node: ir.Node) -> Signature | None:
         """Signature of `node`; None if it is a call or its op is not known."""
-        if self.is_call(node):
+        if self._functions and self.is_call(node):
             return None
-        version = self.version(node)
-        return None if version is None else signature_of(node.domain, node.op_type, version)
+        key = id(self.opsets(node.graph)), node.domain, node.op_type
+        if key not in self._known:
+            version = self.version(node)
+            found = None if version is None else signature_of(node.domain, node.op_type, version)
+            self._known[key] = found
+        return self._known[key]

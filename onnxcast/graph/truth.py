@@ -11,17 +11,19 @@ After::
     y = Where (b, 1, 0)
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 import onnx_ir as ir
 
+from onnxcast import formats
 from onnxcast.graph.edit import Names, constant_of
 from onnxcast.graph.schemas import signature_of
 
 __all__ = [
+    "Truths",
     "can_choose",
     "can_compare",
-    "choose_one_or_zero",
-    "compare_with_zero",
     "is_choice",
     "is_comparison",
 ]
@@ -53,33 +55,69 @@ def _is_constant(dtype: ir.DataType, version: int) -> bool:
     return signature.allows(variable, ir.TensorType(dtype))
 
 
-def compare_with_zero(
-    value: ir.Value, dtype: ir.DataType, names: Names, stem: str
-) -> list[ir.Node]:
-    """Nodes of which the last gives whether elements of `value`, of `dtype`, are not 0."""
-    zero = _constant(0, dtype, names, stem, value)
-    equal = _node("Equal", [value, zero.outputs[0]], ir.DataType.BOOL, names, f"{stem}_is_zero")
-    inverse = _node("Not", [equal.outputs[0]], ir.DataType.BOOL, names, f"{stem}_is_not_zero")
-    return [zero, equal, inverse]
+class Truths:
+    """Makes comparisons with 0 and choices of 1 or 0; their constants are shared in a graph.
 
+    Args:
+        names: Of the whole model.
+    """
 
-def choose_one_or_zero(
-    value: ir.Value, dtype: ir.DataType, names: Names, stem: str
-) -> list[ir.Node]:
-    """Nodes of which the last gives 1 where `value`, a bool, is true and 0 elsewhere."""
-    one, zero = (_constant(number, dtype, names, stem, value) for number in (1, 0))
-    operands = [value, one.outputs[0], zero.outputs[0]]
-    return [one, zero, _node("Where", operands, dtype, names, f"{stem}_as_number")]
+    def __init__(self, names: Names) -> None:
+        self._names = names
+        self._constants: dict[tuple[ir.Graph, ir.DataType, int], ir.Value] = {}
+
+    def compare_with_zero(self, old: ir.Node, value: ir.Value, dtype: ir.DataType) -> list[ir.Node]:
+        """Nodes of which the last gives what `old`, a Cast to bool, gives of `value`."""
+        stem = old.outputs[0].name or "cast"
+        zero = self._constant(0, dtype, old)
+        equal = self._node("Equal", [value, zero], ir.DataType.BOOL, f"{stem}_is_zero")
+        inverse = self._node("Not", equal.outputs, ir.DataType.BOOL, f"{stem}_is_not_zero")
+        return [equal, inverse]
+
+    def choose_one_or_zero(self, old: ir.Node, dtype: ir.DataType) -> ir.Node:
+        """A node that gives, in `dtype`, what `old`, a Cast from bool, gives."""
+        stem, value = old.outputs[0].name or "cast", old.inputs[0]
+        assert value is not None
+        numbers = (self._constant(number, dtype, old) for number in (1, 0))
+        return self._node("Where", [value, *numbers], dtype, f"{stem}_as_number")
+
+    def _constant(self, number: int, dtype: ir.DataType, near: ir.Node) -> ir.Value:
+        graph = near.graph
+        assert graph is not None
+        key = graph, dtype, number
+        if key not in self._constants:
+            name = self._names.fresh(f"{'one' if number else 'zero'}_{formats.of(dtype).name}")
+            tensor = ir.Tensor(np.array(number, dtype.numpy()), dtype=dtype, name=name)
+            attribute = ir.AttrTensor("value", tensor)
+            own = self._names.fresh(f"{name}_constant")
+            node = ir.Node("", "Constant", [], [attribute], name=own)
+            node.outputs[0].name = name
+            if near.outputs[0].type is not None:
+                node.outputs[0].type, node.outputs[0].shape = ir.TensorType(dtype), ir.Shape([])
+            graph.insert_before(graph[0], node)
+            self._constants[key] = node.outputs[0]
+        return self._constants[key]
+
+    def _node(
+        self, op_type: str, operands: Sequence[ir.Value], dtype: ir.DataType, stem: str
+    ) -> ir.Node:
+        name = self._names.fresh(stem)
+        own = self._names.fresh(f"{name}_{op_type.lower()}")
+        node = ir.Node("", op_type, operands, name=own)
+        node.outputs[0].name = name
+        if operands[0].type is not None:
+            node.outputs[0].type, node.outputs[0].shape = ir.TensorType(dtype), operands[0].shape
+        return node
 
 
 def is_comparison(node: ir.Node) -> bool:
-    """Whether `node` compares its operand with 0 for Nots alone, as `compare_with_zero` does."""
+    """Whether `node` compares its operand with 0 for Nots alone, as `Truths` does."""
     equal = node.op_type == "Equal" and node.domain == "" and _is_number(node.inputs[1], 0)
     return equal and all(use.node.op_type == "Not" for use in node.outputs[0].uses())
 
 
 def is_choice(node: ir.Node) -> bool:
-    """Whether `node` chooses between 1 and 0, as `choose_one_or_zero` does."""
+    """Whether `node` chooses between 1 and 0, as `Truths` does."""
     where = node.op_type == "Where" and node.domain == ""
     return where and _is_number(node.inputs[1], 1) and _is_number(node.inputs[2], 0)
 
@@ -88,27 +126,3 @@ def _is_number(value: ir.Value | None, number: int) -> bool:
     tensor = constant_of(value)
     # Of rank 0: others may add dimensions to the result.
     return tensor is not None and not tensor.shape.dims and bool(tensor.numpy() == number)
-
-
-def _constant(
-    number: int, dtype: ir.DataType, names: Names, stem: str, beside: ir.Value
-) -> ir.Node:
-    name = names.fresh(f"{stem}_{'one' if number else 'zero'}")
-    tensor = ir.Tensor(np.array(number, dtype.numpy()), dtype=dtype, name=name)
-    value = ir.AttrTensor("value", tensor)
-    node = ir.Node("", "Constant", [], [value], name=names.fresh(f"{name}_constant"))
-    node.outputs[0].name = name
-    if beside.type is not None:
-        node.outputs[0].type, node.outputs[0].shape = ir.TensorType(dtype), ir.Shape([])
-    return node
-
-
-def _node(
-    op_type: str, operands: list[ir.Value], dtype: ir.DataType, names: Names, stem: str
-) -> ir.Node:
-    name = names.fresh(stem)
-    node = ir.Node("", op_type, operands, name=names.fresh(f"{name}_{op_type.lower()}"))
-    node.outputs[0].name = name
-    if operands[0].type is not None:
-        node.outputs[0].type, node.outputs[0].shape = ir.TensorType(dtype), operands[0].shape
-    return node

@@ -6,16 +6,15 @@ type, which is never declared: what is written must not depend on whether the mo
 """
 
 import dataclasses
-import functools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
-import onnx
 import onnx_ir as ir
 
+from onnxcast.graph.inference import inferred_results, parse_fixed
 from onnxcast.graph.schemas import Schemas, Signature
 from onnxcast.graph.walk import bodies
 
-__all__ = ["ElementTypes", "element_type", "inferred_results", "learn_type"]
+__all__ = ["ElementTypes", "element_type", "learn_type"]
 
 FLOAT = ir.TensorType(ir.DataType.FLOAT)
 INT64 = ir.TensorType(ir.DataType.INT64)
@@ -32,18 +31,14 @@ _CONSTANT_TYPES: Mapping[str, ir.TypeProtocol] = {
     "value_strings": STRING,
 }
 
-_REFUSALS = (
-    onnx.checker.ValidationError,
-    onnx.shape_inference.InferenceError,
-    KeyError,
-    ValueError,
-)
-
 _NAMED_TYPES = frozenset(ir.DataType) - {ir.DataType.UNDEFINED}
 
 _LEARNED = "onnxcast.learned_type"
 
 _Types = dict[ir.Value, ir.TypeProtocol]
+
+# Per result: operands that share its type, and its type where that is fixed.
+_Sources = list[tuple[tuple[int, ...], ir.TypeProtocol | None]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -87,6 +82,7 @@ class ElementTypes:
         self.schemas = Schemas(model)
         scope = _Scope({})
         self._types = scope.types
+        self._sources: dict[tuple[int, int, int], _Sources] = {}
         self._calls: dict[tuple[object, ...], list[ir.TypeProtocol | None]] = {}
         self._in_calls: dict[ir.OperatorIdentifier, list[_Types]] = {}
         self._sweep(model.graph, scope)
@@ -117,9 +113,9 @@ class ElementTypes:
                     scope.types[output] = known
 
     def _results(self, node: ir.Node, scope: _Scope) -> Sequence[ir.TypeProtocol | None]:
-        if self.schemas.is_call(node):
+        if self._functions and self.schemas.is_call(node):
             return self._call(node, scope)
-        inner = list(bodies(node))
+        inner = list(bodies(node)) if node.attributes else []
         signature = self.schemas.signature(node)
         if signature is None:
             for body in inner:  # how it lines up with the node is not known
@@ -131,7 +127,30 @@ class ElementTypes:
             return [_constant_type(node, scope)]
         if node.op_type == "Cast" and (to := _cast_type(node, scope)) is not None:
             return [to]
-        return _schema_results(node, signature, scope)
+        return self._by_schema(node, signature, scope)
+
+    def _by_schema(
+        self, node: ir.Node, signature: Signature, scope: _Scope
+    ) -> list[ir.TypeProtocol | None]:
+        """Results have the type of the first known operand that must share it."""
+        inputs, types = node.inputs, scope.types
+        key = id(signature), len(inputs), len(node.outputs)
+        if key not in self._sources:
+            self._sources[key] = _sources(signature, len(inputs), len(node.outputs))
+        results, complete = [], True
+        for operands, fixed in self._sources[key]:
+            type_ = fixed
+            for index in operands:
+                value = inputs[index]
+                if value is not None and value in types:
+                    type_ = types[value]
+                    break
+            complete = complete and type_ is not None
+            results.append(type_)
+        if complete:
+            return results
+        inferred = _inferred(node, signature, scope)
+        return [known or type_ for known, type_ in zip(results, inferred, strict=True)]
 
     def _control_flow(
         self, node: ir.Node, inner: Sequence[ir.Graph], scope: _Scope
@@ -225,38 +244,17 @@ def _cast_type(node: ir.Node, scope: _Scope) -> ir.TypeProtocol | None:
     return None if dtype is None else ir.TensorType(dtype)
 
 
-def _schema_results(
-    node: ir.Node, signature: Signature, scope: _Scope
-) -> list[ir.TypeProtocol | None]:
-    bound: dict[str, ir.TypeProtocol] = {}
-    for index, operand in enumerate(node.inputs):
-        type_ = None if operand is None else scope.types.get(operand)
-        variable = signature.operand(index)
-        if type_ is not None and variable is not None:
-            bound.setdefault(variable, type_)
-    results: list[ir.TypeProtocol | None] = []
-    for index in range(len(node.outputs)):
+def _sources(signature: Signature, operands: int, results: int) -> _Sources:
+    """For each result the operands that have its type, and the type that it has in any case."""
+    found: _Sources = []
+    for index in range(results):
         variable = signature.result(index)
-        results.append(None if variable is None else bound.get(variable) or _parse_fixed(variable))
-    if any(type_ is None for type_ in results):
-        inferred = _inferred(node, signature, scope)
-        results = [known or type_ for known, type_ in zip(results, inferred, strict=True)]
-    return results
-
-
-@functools.cache
-def _parse_fixed(variable: str) -> ir.TypeProtocol | None:
-    """The type that a fixed type string such as ``seq(tensor(float))`` names; None if none."""
-    outer, _, rest = variable.partition("(")
-    if not rest:
-        return None
-    inner = rest[:-1]
-    if outer == "tensor":
-        return ir.TensorType(ir.DataType[inner.upper()])
-    element = _parse_fixed(inner)
-    if element is None or outer not in ("seq", "optional"):
-        return None
-    return ir.SequenceType(element) if outer == "seq" else ir.OptionalType(element)
+        if variable is None:
+            found.append(((), None))
+            continue
+        same = (k for k in range(operands) if signature.operand(k) == variable)
+        found.append((tuple(same), parse_fixed(variable)))
+    return found
 
 
 def _inferred(node: ir.Node, signature: Signature, scope: _Scope) -> list[ir.TypeProtocol | None]:
@@ -265,50 +263,3 @@ def _inferred(node: ir.Node, signature: Signature, scope: _Scope) -> list[ir.Typ
     attributes = [attribute for attribute in resolved if attribute is not None]
     found = inferred_results(node, signature, operands, attributes)
     return [None] * len(node.outputs) if found is None else found
-
-
-def inferred_results(
-    node: ir.Node,
-    signature: Signature,
-    operands: Sequence[ir.TypeProtocol | None],
-    attributes: Iterable[ir.Attr],
-) -> list[ir.TypeProtocol | None] | None:
-    """Types of the results by the schema's own inference, which knows what attributes mean.
-
-    Args:
-        node: A node of an ONNX op.
-        signature: Its signature.
-        operands: A type per operand; None for one that is left out or not known.
-        attributes: Its attributes, references resolved.
-
-    Returns:
-        A type per result, None where too little is known about the operands; None instead of
-        all if inference refuses the operands.
-    """
-    if signature.schema is None:
-        return [None] * len(node.outputs)
-    proto = onnx.NodeProto(op_type=node.op_type, domain=node.domain)
-    proto.input.extend("" if value is None else f"i{k}" for k, value in enumerate(node.inputs))
-    proto.output.extend(f"o{k}" if value.name else "" for k, value in enumerate(node.outputs))
-    proto.attribute.extend(ir.serde.serialize_attribute(attribute) for attribute in attributes)
-    types = {
-        f"i{k}": ir.serde.serialize_type(type_)
-        for k, type_ in enumerate(operands)
-        if type_ is not None
-    }
-    try:
-        found = onnx.shape_inference.infer_node_outputs(signature.schema, proto, types)
-    except _REFUSALS:
-        return None
-    return [_known(found.get(f"o{k}")) for k in range(len(node.outputs))]
-
-
-def _known(proto: onnx.TypeProto | None) -> ir.TypeProtocol | None:
-    if proto is None or (
-        proto.HasField("tensor_type") and proto.tensor_type.elem_type == onnx.TensorProto.UNDEFINED
-    ):
-        return None
-    try:
-        return ir.serde.deserialize_type_proto_for_type(proto)
-    except (ir.serde.SerdeError, ValueError):  # a map, or a number that stands for no type
-        return None

@@ -34,7 +34,8 @@ def nested_graphs(graph: ir.Graph) -> Iterator[ir.Graph]:
     while pending:
         current = pending.pop()
         yield current
-        inner = [body for node in current for body in bodies(node)]
+        # Most nodes of a large model have no attributes at all, which is quickly seen.
+        inner = [body for node in current if node.attributes for body in bodies(node)]
         pending.extend(reversed(inner))
 
 

@@ -21,7 +21,7 @@ from onnxcast import formats
 from onnxcast.diagnostics import Code, Diagnostic
 from onnxcast.files import collector_paused
 from onnxcast.graph.edit import Casts, cast_target
-from onnxcast.graph.truth import can_choose, can_compare, choose_one_or_zero, compare_with_zero
+from onnxcast.graph.truth import Truths, can_choose, can_compare
 from onnxcast.graph.types import ElementTypes
 from onnxcast.graph.walk import label, model_graphs
 from onnxcast.targets import Target
@@ -57,11 +57,13 @@ class LowerBoolCastsPass(ir.passes.InPlacePass):
                 if (source := self._source(node, types)) is not None
             ]
             casts = Casts(model) if found else None
+            truths = None if casts is None else Truths(casts.names)
             for node, source in found:
                 assert casts is not None
+                assert truths is not None
                 version = types.schemas.version(node)
                 assert version is not None
-                self._lower(node, source, version, casts)
+                self._lower(node, source, version, casts, truths)
         return ir.passes.PassResult(model, bool(self.findings))
 
     def _source(self, node: ir.Node, types: ElementTypes) -> ir.DataType | None:
@@ -75,9 +77,10 @@ class LowerBoolCastsPass(ir.passes.InPlacePass):
         lacking = not self._target.is_native(formats.of(source), formats.of(to))
         return source if lacking else None
 
-    def _lower(self, node: ir.Node, source: ir.DataType, version: int, casts: Casts) -> None:
+    def _lower(
+        self, node: ir.Node, source: ir.DataType, version: int, casts: Casts, truths: Truths
+    ) -> None:
         value, to = node.inputs[0], cast_target(node)
-        stem = node.outputs[0].name or "cast"
         assert value is not None
         assert to is not None
         if to == _BOOL:
@@ -86,19 +89,19 @@ class LowerBoolCastsPass(ir.passes.InPlacePass):
                 if not (held and can_compare(_FLOAT, version)):
                     return
                 value, source = casts.of(value, _FLOAT), _FLOAT
-            nodes = compare_with_zero(value, source, casts.names, stem)
+            nodes = truths.compare_with_zero(node, value, source)
             self._note(node, "a comparison with 0")
             _take_place(node, nodes)
         elif can_choose(to, version):
-            nodes = choose_one_or_zero(value, to, casts.names, stem)
+            choice = truths.choose_one_or_zero(node, to)
             self._note(node, "a choice of 1 or 0")
-            _take_place(node, nodes)
+            _take_place(node, [choice])
         elif can_choose(_FLOAT, version):
-            nodes = choose_one_or_zero(value, _FLOAT, casts.names, stem)
+            choice = truths.choose_one_or_zero(node, _FLOAT)
             self._note(node, "a choice of 1 or 0")
             assert node.graph is not None
-            node.graph.insert_before(node, nodes)
-            node.replace_input_with(0, nodes[-1].outputs[0])
+            node.graph.insert_before(node, choice)
+            node.replace_input_with(0, choice.outputs[0])
 
     def _note(self, node: ir.Node, became: str) -> None:
         message = f"{label(node)} became {became}"

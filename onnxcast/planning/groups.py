@@ -12,8 +12,9 @@ from collections.abc import Iterable, Iterator
 import onnx_ir as ir
 
 from onnxcast.graph.function_ops import FunctionBodies
+from onnxcast.graph.inference import inferred_results
 from onnxcast.graph.schemas import Signature
-from onnxcast.graph.types import ElementTypes, inferred_results
+from onnxcast.graph.types import ElementTypes
 from onnxcast.graph.walk import bodies
 
 __all__ = ["Group", "Kind", "find_groups"]

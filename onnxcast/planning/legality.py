@@ -8,8 +8,9 @@ import onnx_ir as ir
 
 from onnxcast.formats import Format
 from onnxcast.graph.function_ops import FunctionBodies
+from onnxcast.graph.inference import inferred_results
 from onnxcast.graph.schemas import ONNX_DOMAINS, Signature, signature_of
-from onnxcast.graph.types import ElementTypes, inferred_results
+from onnxcast.graph.types import ElementTypes
 from onnxcast.planning.groups import Group
 from onnxcast.planning.reasons import Reason
 
