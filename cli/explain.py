@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .console import print_json, results
-from .options import MODEL, as_json, choice_of_format
+from .options import MODEL, as_json, cast_bridges, choice_of_format
 from .tables import new_table, size
 
 if TYPE_CHECKING:
@@ -19,13 +19,7 @@ if TYPE_CHECKING:
 @click.argument("model", type=MODEL)
 @click.option("--node", required=True, metavar="NAME", help="A node, or one of its results.")
 @choice_of_format
-@click.option(
-    "--cast-bridges",
-    default="native",
-    metavar="native|exact",
-    show_default=True,
-    help="As for onnxcast optimize.",
-)
+@cast_bridges
 @as_json
 def explain(model: Path, node: str, as_json: bool, **narrowing: Any) -> None:
     """Explain which format a node gets, why, and by which conversions of the target.

@@ -17,7 +17,7 @@ from onnxcast.errors import InputError, RefusedError
 
 from .console import bar, print_json, say, silence, spinner, warn
 from .destinations import check_destinations
-from .options import MODEL, as_json, choice_of_format, samples, shapes, tolerance
+from .options import MODEL, as_json, cast_bridges, choice_of_format, samples, shapes, tolerance
 
 if TYPE_CHECKING:
     from onnxcast import Result
@@ -47,14 +47,7 @@ if TYPE_CHECKING:
     show_default=True,
     help="Types of graph inputs and outputs: unchanged, narrow, or a format by name.",
 )
-@click.option(
-    "--cast-bridges",
-    default="native",
-    metavar="native|exact",
-    show_default=True,
-    help="What chains of Casts may go through where the target lacks one: formats that the rule of "
-    "its compiler allows, or also those that hold every value of the source.",
-)
+@cast_bridges
 @click.option(
     "--illegal-casts",
     default="refuse",
@@ -129,7 +122,7 @@ def optimize(
     from onnxcast.files import default_output
     from onnxcast.targets import get_target
 
-    target = narrowing.pop("target")
+    target = get_target(narrowing.pop("target"))
     narrowing.update(
         io_types=io_types,
         inline_cast=not disable_inline_cast,
@@ -137,7 +130,7 @@ def optimize(
         illegal_casts=illegal_casts,
         require_exact_chains=require_exact_chains,
     )
-    policy = onnxcast.make_policy(preferred=get_target(target).preferred, **narrowing)
+    policy = onnxcast.make_policy(preferred=target.preferred, **narrowing)
     output = output or default_output(model, policy.format.name if policy.format else "none")
     check_destinations(model, output, report, inputs, force=force)
     with spinner() as step:

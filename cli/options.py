@@ -3,6 +3,7 @@
 __all__ = [
     "MODEL",
     "as_json",
+    "cast_bridges",
     "choice_of_format",
     "help_alone",
     "is_asked",
@@ -71,6 +72,15 @@ tolerance = click.option(
     metavar="X",
     help="Largest error that passes, relative to the largest value of an output "
     "[default: 1e-2 for float16, 6e-2 for bfloat16, 2e-3 for fp32r, 2.5e-1 for fp8].",
+)
+
+cast_bridges = click.option(
+    "--cast-bridges",
+    default="native",
+    metavar="native|exact",
+    show_default=True,
+    help="What chains of Casts may go through where the target lacks one: formats that the rule of "
+    "its compiler allows, or also those that hold every value of the source.",
 )
 
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of tables.")

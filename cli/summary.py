@@ -99,9 +99,9 @@ def _sizes(report: "Report") -> Table:
 
 def _casts(report: "Report") -> str:
     """What the Casts of the result cost on the target."""
-    hops, written = report.cast_cost
     chains = Counter(route.chain.described for route in report.chains)
-    told = f"Casts on the target: {hops} conversions that write {size(written)}"
+    written = size(report.cast_bytes)
+    told = f"Casts on the target: {report.after.casts} conversions that write {written}"
     return "\n".join((told, *(f"  {count} x {text}" for text, count in chains.most_common())))
 
 

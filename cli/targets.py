@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .console import print_json, results
-from .options import as_json, help_alone
+from .options import as_json, cast_bridges, help_alone
 from .tables import new_table
 
 if TYPE_CHECKING:
@@ -63,14 +63,7 @@ def _summary(target: "Target") -> dict[str, Any]:
 
 @targets.command(short_help="Show the conversions and matmul operands of one target.")
 @click.argument("name")
-@click.option(
-    "--cast-bridges",
-    default="native",
-    metavar="native|exact",
-    show_default=True,
-    help="What chains may go through: formats that the rule of the target's compiler allows, or "
-    "also those that hold every value of the source.",
-)
+@cast_bridges
 @as_json
 def show(name: str, cast_bridges: str, as_json: bool) -> None:
     """Show what is one conversion, what a chain of (n), what is rejected, and matmul operands.

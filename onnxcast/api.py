@@ -40,8 +40,7 @@ def plan(
     Raises:
         InputError: A bad model or option.
     """
-    chosen = get_target(target)
-    policy = fitted(make_policy(preferred=chosen.preferred, **options), chosen)
+    policy, chosen = _request(target, options)
     return make_plan(_prepared(model, policy, chosen), policy, chosen)
 
 
@@ -63,12 +62,19 @@ def explain(
     Raises:
         InputError: A bad model or option, or no such node.
     """
-    chosen = get_target(target)
-    policy = fitted(make_policy(preferred=chosen.preferred, **options), chosen)
+    policy, chosen = _request(target, options)
     prepared = _prepared(model, policy, chosen)
     plan = make_plan(prepared, policy, chosen)
     found = find_node(prepared, node)
     return explain_node(prepared, found, plan, chosen, exact_bridges=policy.exact_bridges)
+
+
+def _request(
+    target: str | os.PathLike[str] | Target | None, options: Mapping[str, Any]
+) -> tuple[Policy, Target]:
+    """What is asked for, in what fits the target, and the target."""
+    chosen = get_target(target)
+    return fitted(make_policy(preferred=chosen.preferred, **options), chosen), chosen
 
 
 def _prepared(model: object, policy: Policy, target: Target) -> ir.Model:
@@ -170,10 +176,10 @@ def optimize(  # noqa: PLR0913 - one keyword per option, as on the command line
     """
     chosen = get_target(target)
     request = make_policy(
+        preferred=chosen.preferred,
         fp32_cast=fp32_cast,
         scope=scope,
         dtype=dtype,
-        preferred=chosen.preferred,
         keep_ops=keep_ops,
         keep_nodes=keep_nodes,
         narrow_ops=narrow_ops,

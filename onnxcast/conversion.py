@@ -22,12 +22,12 @@ from onnxcast.pipeline import narrowing_passes, preparing_passes
 from onnxcast.planning import (
     Plan,
     PlannedPass,
+    cast_bytes,
     forget_pins,
     make_plan,
     native_opset,
     pin,
     pinned,
-    total_cost,
     unmultiplied,
 )
 from onnxcast.policy import Policy
@@ -198,7 +198,7 @@ class Conversion:
             plan=plan,
             findings=tuple(self._findings),
             chains=tuple(each for each in chains if each.chain.hops > 1),
-            cast_cost=total_cost(self._model),
+            cast_bytes=cast_bytes(self._model),
             before=self._before,
             after=measure(self._model),
             inputs=origin,

@@ -2,7 +2,6 @@
 
 import dataclasses
 import difflib
-import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -11,6 +10,7 @@ import onnx_ir as ir
 from onnxcast.errors import InputError
 from onnxcast.formats import FLOAT32, Format, of
 from onnxcast.graph.edit import cast_target, constant_of
+from onnxcast.graph.shapes import bytes_of
 from onnxcast.graph.types import ElementTypes
 from onnxcast.graph.walk import label, model_graphs, op_name
 from onnxcast.planning import Decision, Form, Group, IllegalCast, Plan, Routes, written
@@ -170,11 +170,10 @@ class _Coster:
 
     def _cast(self, where: str, value: ir.Value, source: Format, target: Format) -> NodeCast:
         pair = f"{source} to {target}"
-        elements = math.prod(size for size in value.shape or () if isinstance(size, int))
         if self._target.casts is None:
-            return NodeCast(where, pair, "one Cast", 1, -(-elements * target.bits // 8))
+            return NodeCast(where, pair, "one Cast", 1, bytes_of(value.shape, target.bits))
         chain = self._chains.find(source, target)
         if chain is None:
             return NodeCast(where, pair, self._chains.why_not(source, target), 0, 0)
-        cost = -(-elements * chain.element_bits // 8)
+        cost = bytes_of(value.shape, chain.element_bits)
         return NodeCast(where, pair, chain.described, chain.hops, cost)

@@ -70,6 +70,8 @@ class Repair:
                 yield {**pins, **base}
 
     def _before_unequal(self) -> Iterator[tuple[ir.Node, tuple[str, PinLevel]]]:
+        if not self.unequal:
+            return
         narrow = {group.node: None for group, _ in self.plan().narrow()}
         for output in self.model.graph.outputs:
             if output.name in self.unequal:

@@ -82,7 +82,7 @@ class Report:
         plan: Every type group with its format and reason; None for scope ``none``.
         findings: Every Cast added or folded and every constant narrowed or left alone.
         chains: Casts that the target does in more than one conversion.
-        cast_cost: How many conversions are in the result, and the bytes that they write.
+        cast_bytes: Bytes that all Casts of the result write.
         before: Sizes of the source.
         after: Sizes of the result.
         inputs: Where the samples came from.
@@ -97,7 +97,7 @@ class Report:
     plan: Plan | None
     findings: tuple[Diagnostic, ...]
     chains: tuple[Route, ...]
-    cast_cost: tuple[int, int]
+    cast_bytes: int
     before: Measure
     after: Measure
     inputs: str
@@ -135,10 +135,9 @@ class Report:
 
     def _casts(self) -> dict[str, Any]:
         """Conversions of the target and bytes that they write, in all and by longer chains."""
-        hops, written = self.cast_cost
         return {
-            "hops": hops,
-            "bytes": written,
+            "hops": self.after.casts,
+            "bytes": self.cast_bytes,
             "chains": [
                 {"node": label(route.node), "bytes": route.bytes, **route.chain.to_dict()}
                 for route in self.chains

@@ -3,7 +3,7 @@
 Every edit keeps value_info true where the model has it and adds none where it has none.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import onnx_ir as ir
@@ -22,6 +22,7 @@ __all__ = [
     "new_constant",
     "retype",
     "set_constant",
+    "take_place",
 ]
 
 _SATURATING = frozenset({ir.DataType.FLOAT8E4M3FN, ir.DataType.FLOAT8E5M2})
@@ -97,6 +98,20 @@ def set_constant(value: ir.Value, tensor: ir.TensorProtocol) -> None:
     else:
         node.attributes["value"] = ir.AttrTensor("value", tensor)
     retype(value, tensor.dtype)
+
+
+def take_place(old: ir.Node, nodes: Sequence[ir.Node]) -> None:
+    """Put `nodes` in place of `old`, which has one result; the last one gives that now.
+
+    It gets what is known of `old`, but for the name.
+    """
+    graph, new = old.graph, nodes[-1]
+    assert graph is not None
+    new.doc_string = old.doc_string
+    new.metadata_props.update(old.metadata_props)
+    ir.convenience.replace_nodes_and_values(
+        graph, old, [old], nodes, [old.outputs[0]], [new.outputs[0]]
+    )
 
 
 def retype(value: ir.Value, dtype: ir.DataType) -> None:

@@ -31,28 +31,18 @@ __all__ = [
 
 def can_compare(dtype: ir.DataType, version: int) -> bool:
     """Whether elements of `dtype` can be compared with 0 at an opset version."""
-    return _allows("Equal", 0, dtype, version) and _is_constant(dtype, version)
+    return all(_takes(op_type, dtype, version) for op_type in ("Equal", "Constant"))
 
 
 def can_choose(dtype: ir.DataType, version: int) -> bool:
     """Whether 1 and 0 of `dtype` can be chosen from at an opset version."""
-    return _allows("Where", 1, dtype, version) and _is_constant(dtype, version)
+    return all(_takes(op_type, dtype, version) for op_type in ("Where", "Constant"))
 
 
-def _allows(op_type: str, operand: int, dtype: ir.DataType, version: int) -> bool:
+def _takes(op_type: str, dtype: ir.DataType, version: int) -> bool:
+    """Whether an op whose schema calls the type of its elements T takes `dtype`."""
     signature = signature_of("", op_type, version)
-    variable = None if signature is None else signature.operand(operand)
-    if signature is None or variable is None:
-        return False
-    return signature.allows(variable, ir.TensorType(dtype))
-
-
-def _is_constant(dtype: ir.DataType, version: int) -> bool:
-    signature = signature_of("", "Constant", version)
-    variable = None if signature is None else signature.result(0)
-    if signature is None or variable is None:
-        return False
-    return signature.allows(variable, ir.TensorType(dtype))
+    return signature is not None and signature.allows("T", ir.TensorType(dtype))
 
 
 class Truths:

@@ -25,7 +25,8 @@ from onnxscript.rewriter.pattern import MatchResult, RewriteRule
 from onnxcast import formats
 from onnxcast.diagnostics import Code, Diagnostic
 from onnxcast.formats import BOOL, Format, Kind
-from onnxcast.graph.edit import cast_target
+from onnxcast.graph.edit import cast_target, take_place
+from onnxcast.graph.findings import finding_about
 from onnxcast.graph.types import ElementTypes
 from onnxcast.graph.walk import model_graphs
 
@@ -111,12 +112,9 @@ def _apply_first(
         change = rule.try_rewrite(model, graph, node)
         if change is None:
             continue
-        for new in change.new_nodes:
-            new.name, new.doc_string = node.name, node.doc_string
-            new.metadata_props.update(node.metadata_props)
-        ir.convenience.replace_nodes_and_values(
-            graph, node, [node], change.new_nodes, change.match.outputs, change.new_outputs
-        )
+        (new,) = change.new_nodes
+        new.name = node.name
+        take_place(node, [new])
         return
 
 
@@ -209,14 +207,9 @@ class _Folder:
 
     def _note(self, code: Code, pair: str, source: ir.Value, result: ir.Value) -> None:
         node = result.producer()
-        self.findings.append(
-            Diagnostic(
-                code=code,
-                message=f"{pair}: {result.name} now comes from {source.name}",
-                node="" if node is None else node.name or "",
-                value=result.name or "",
-            )
-        )
+        assert node is not None
+        message = f"{pair}: {result.name} now comes from {source.name}"
+        self.findings.append(finding_about(node, code, message))
 
 
 def _any_cast(op: Any, x: Any) -> Any:

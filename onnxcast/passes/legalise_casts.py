@@ -22,6 +22,7 @@ from onnxcast.diagnostics import Code, Diagnostic
 from onnxcast.errors import RefusedError
 from onnxcast.files import collector_paused
 from onnxcast.graph.edit import Casts
+from onnxcast.graph.findings import finding_about
 from onnxcast.graph.schemas import ONNX_DOMAINS
 from onnxcast.graph.types import ElementTypes
 from onnxcast.graph.walk import model_graphs
@@ -89,7 +90,7 @@ class LegaliseCastsPass(ir.passes.InPlacePass):
         if illegal and not self._keep_illegal:
             raise RefusedError(self._refusal(illegal))
         for each in illegal:
-            self._note(Code.CAST_ILLEGAL, f"{each} stays", each.node)
+            self.findings.append(finding_about(each.node, Code.CAST_ILLEGAL, f"{each} stays"))
         return self._replace(model, [each for each in found if isinstance(each, Route)])
 
     def _judged(self, route: Route | IllegalCast) -> Route | IllegalCast:
@@ -110,24 +111,16 @@ class LegaliseCastsPass(ir.passes.InPlacePass):
         )
 
     def _replace(self, model: ir.Model, routes: Sequence[Route]) -> bool:
-        changed = [
-            each for each in routes if each.chain.hops > 1 or each.source is not each.node.inputs[0]
-        ]
+        changed = [route for route in routes if not route.is_native]
         if not changed:
             return False
         casts = Casts(model)
         for route in changed:
             self.routes.append(route)
-            self._note(Code.CAST_LEGALISED, str(route), route.node)
+            self.findings.append(finding_about(route.node, Code.CAST_LEGALISED, str(route)))
             source = route.source
             for format_ in route.chain.path[1:-1]:
                 assert format_.dtype is not None
                 source = casts.of(source, format_.dtype)
             route.node.replace_input_with(0, source)
         return True
-
-    def _note(self, code: Code, message: str, node: ir.Node) -> None:
-        result = node.outputs[0].name or ""
-        self.findings.append(
-            Diagnostic(code=code, message=message, node=node.name or "", value=result)
-        )

@@ -20,7 +20,8 @@ import onnx_ir as ir
 from onnxcast import formats
 from onnxcast.diagnostics import Code, Diagnostic
 from onnxcast.files import collector_paused
-from onnxcast.graph.edit import Casts, cast_target
+from onnxcast.graph.edit import Casts, cast_target, take_place
+from onnxcast.graph.findings import finding_about
 from onnxcast.graph.truth import Truths, can_choose, can_compare
 from onnxcast.graph.types import ElementTypes
 from onnxcast.graph.walk import label, model_graphs
@@ -92,33 +93,26 @@ class LowerBoolCastsPass(ir.passes.InPlacePass):
             nodes = truths.compare_with_zero(node, value, source)
             self._note(node, "a comparison with 0")
             _take_place(node, nodes)
-        elif can_choose(to, version):
-            choice = truths.choose_one_or_zero(node, to)
-            self._note(node, "a choice of 1 or 0")
+            return
+        chosen = next((each for each in (to, _FLOAT) if can_choose(each, version)), None)
+        if chosen is None:
+            return
+        choice = truths.choose_one_or_zero(node, chosen)
+        self._note(node, "a choice of 1 or 0")
+        if chosen == to:
             _take_place(node, [choice])
-        elif can_choose(_FLOAT, version):
-            choice = truths.choose_one_or_zero(node, _FLOAT)
-            self._note(node, "a choice of 1 or 0")
-            assert node.graph is not None
-            node.graph.insert_before(node, choice)
-            node.replace_input_with(0, choice.outputs[0])
+            return
+        assert node.graph is not None
+        node.graph.insert_before(node, choice)
+        node.replace_input_with(0, choice.outputs[0])
 
     def _note(self, node: ir.Node, became: str) -> None:
         message = f"{label(node)} became {became}"
-        result = node.outputs[0].name or ""
-        self.findings.append(
-            Diagnostic(code=Code.CAST_LOWERED, message=message, node=node.name or "", value=result)
-        )
+        self.findings.append(finding_about(node, Code.CAST_LOWERED, message))
 
 
 def _take_place(old: ir.Node, nodes: list[ir.Node]) -> None:
-    """Put `nodes` in place of a Cast; the last one gets its name and what is known of it."""
-    graph, name, new = old.graph, old.name, nodes[-1]
-    assert graph is not None
-    new.doc_string = old.doc_string
-    new.metadata_props.update(old.metadata_props)
-    ir.convenience.replace_nodes_and_values(
-        graph, old, [old], nodes, [old.outputs[0]], [new.outputs[0]]
-    )
-    if name:
-        new.name = name
+    """Put `nodes` in place of a Cast, under its name if it has one."""
+    name = old.name
+    take_place(old, nodes)
+    nodes[-1].name = name or nodes[-1].name

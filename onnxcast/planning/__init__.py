@@ -10,7 +10,7 @@ from onnxcast.planning.plan import Decision, Form, Plan
 from onnxcast.planning.planned_pass import PlannedPass
 from onnxcast.planning.planner import make_plan
 from onnxcast.planning.reasons import Reason
-from onnxcast.planning.routes import IllegalCast, Route, Routes, total_cost, written
+from onnxcast.planning.routes import IllegalCast, Route, Routes, cast_bytes, written
 from onnxcast.planning.storage import Rounded
 
 __all__ = [
@@ -26,6 +26,7 @@ __all__ = [
     "Route",
     "Routes",
     "carry_out",
+    "cast_bytes",
     "forget_marks",
     "forget_pins",
     "is_marked",
@@ -36,7 +37,6 @@ __all__ = [
     "pin",
     "pin_level",
     "pinned",
-    "total_cost",
     "unmultiplied",
     "unpin",
     "written",

@@ -94,6 +94,7 @@ class _Network:
         self._narrow = narrow
         self._price = price
         self._by_result = {value: group for group in moving for value in group.result_values()}
+        self._fitting: dict[ir.Value, bool] = {}
         self._by_use = {(group.node, i): group for group in moving for i in group.operands}
         self.tainted = self._tainted()
         self._cut = MinCut()
@@ -180,12 +181,18 @@ class _Network:
         return any(use in self._rounded for use in _uses(value))
 
     def _fits(self, value: ir.Value) -> bool:
-        """Whether `value` is a small constant that the format holds exactly."""
-        tensor = constant_of(value)
-        if tensor is None or tensor.size > 1024 or tensor.dtype != ir.DataType.FLOAT:
-            return False
-        array = tensor.numpy()
-        return bool(np.array_equal(formats.round_to(array, self._narrow), array, equal_nan=True))
+        if value not in self._fitting:
+            self._fitting[value] = _fits(value, self._narrow)
+        return self._fitting[value]
+
+
+def _fits(value: ir.Value, narrow: Format) -> bool:
+    """Whether `value` is a small constant that the format holds exactly."""
+    tensor = constant_of(value)
+    if tensor is None or tensor.size > 1024 or tensor.dtype != ir.DataType.FLOAT:
+        return False
+    array = tensor.numpy()
+    return bool(np.array_equal(formats.round_to(array, narrow), array, equal_nan=True))
 
 
 def _uses(value: ir.Value) -> Iterator[_Use]:

@@ -84,17 +84,14 @@ class Multiplying:
         unusable = any((each.dtype is None) != marked for each in read.values())
         if unusable or (answers and not read):
             return wide(Reason.TARGET_OPERANDS, names)
-        if len(set(answers.values())) > 1:  # no op takes two float types
-            return self._apart(group, form, read, names)
         format_ = next(iter(read.values()), self._narrow)
+        if len(set(answers.values())) > 1:  # no op takes two float types
+            return self._rounded(group, read, names, form if marked else Form.STORAGE)
         if format_ != self._narrow and not marked:
             form, refusal = self._form(group, format_)
         if form is Form.STORAGE:
-            uncastable = self._legality.why_no_cast(group.node, format_)
-            if uncastable is not None:
-                return wide(*uncastable)
             detail, opset = (refusal.detail, refusal.opset) if refusal else ("", None)
-            return Decision(format_, Reason.STORAGE, detail, form, tuple(read), opset=opset)
+            return self._rounded(group, read, detail, form, opset)
         whole = form is Form.NATIVE or (
             self._policy.scope is Scope.ALL and self._policy.matmul_output is MatmulOutput.NARROW
         )
@@ -110,14 +107,19 @@ class Multiplying:
         refusal = self._legality.why_not(group, format_)
         return (Form.NATIVE if refusal is None else Form.STORAGE), refusal
 
-    def _apart(self, group: Group, form: Form, read: dict[int, Format], names: str) -> Decision:
-        """The decision where the target answers with different types."""
-        if form is not Form.MARKED:
-            form = Form.STORAGE
-            refused = (self._legality.why_no_cast(group.node, each) for each in read.values())
-            uncastable = next((why for why in refused if why is not None), None)
-            if uncastable is not None:
-                return wide(*uncastable)
-        first = next(iter(read.values()))
-        apart = tuple((index, each) for index, each in read.items() if each != first)
-        return Decision(first, Reason.STORAGE, names, form, tuple(read), apart=apart)
+    def _rounded(
+        self,
+        group: Group,
+        read: dict[int, Format],
+        detail: str,
+        form: Form,
+        opset: int | None = None,
+    ) -> Decision:
+        """The decision to round operands and to compute in float32, if there are such Casts."""
+        stored = () if form is Form.MARKED else read.values()
+        refused = (self._legality.why_no_cast(group.node, each) for each in stored)
+        uncastable = next((why for why in refused if why is not None), None)
+        if uncastable is not None:
+            return wide(*uncastable)
+        first = next(iter(read.values()), self._narrow)
+        return Decision.rounding(first, read, Reason.STORAGE, detail, form, opset)

@@ -13,6 +13,7 @@ from onnxcast import formats
 from onnxcast.diagnostics import Code, Diagnostic
 from onnxcast.formats import Format
 from onnxcast.graph.edit import Casts, constant_of, move_outputs, new_constant, retype
+from onnxcast.graph.findings import finding_about
 from onnxcast.graph.opsets import import_onnx
 from onnxcast.graph.types import ElementTypes
 from onnxcast.planning.marks import carry_out_marks
@@ -52,8 +53,7 @@ def _finding(node: ir.Node) -> Diagnostic:
     source, result = node.inputs[0], node.outputs[0]
     assert source is not None
     message = f"{source.name} cast to {result.name}"
-    name = node.name or ""
-    return Diagnostic(code=Code.CAST_ADDED, message=message, node=name, value=result.name or "")
+    return finding_about(node, Code.CAST_ADDED, message)
 
 
 def _dtype(format_: Format) -> ir.DataType:

@@ -50,6 +50,20 @@ class Decision:
     opset: int | None = None
     apart: tuple[tuple[int, Format], ...] = ()
 
+    @classmethod
+    def rounding(
+        cls,
+        format_: Format,
+        read: Mapping[int, Format],
+        reason: Reason,
+        detail: str = "",
+        form: Form = Form.STORAGE,
+        opset: int | None = None,
+    ) -> "Decision":
+        """The decision to round operands, each to its format, and to compute in float32."""
+        apart = tuple((index, each) for index, each in read.items() if each != format_)
+        return cls(format_, reason, detail, form, tuple(read), opset=opset, apart=apart)
+
     def read_in(self, index: int) -> Format:
         """The format in which operand `index`, one of `reads`, is read."""
         return dict(self.apart).get(index, self.format)

@@ -190,8 +190,7 @@ class _Planner:
         stored = self._multiplying.stored(weights)
         if not stored or self._policy.is_float32r:
             return wide(Reason.PINNED, detail)
-        first, apart = next(iter(stored.values())), tuple(stored.items())
-        return Decision(first, Reason.WEIGHTS, detail, Form.STORAGE, tuple(stored), apart=apart)
+        return Decision.rounding(next(iter(stored.values())), stored, Reason.WEIGHTS, detail)
 
     def _is_weight(self, value: ir.Value | None) -> bool:
         """Whether `value` is a float32 constant, or nothing but such constants, moved."""

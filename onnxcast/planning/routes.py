@@ -1,7 +1,6 @@
 """Routes: how the target does each Cast of a model, decided before anything is changed."""
 
 import dataclasses
-import math
 
 import onnx_ir as ir
 
@@ -9,11 +8,12 @@ from onnxcast import formats
 from onnxcast.formats import BOOL, STRING, Format
 from onnxcast.graph.edit import cast_target
 from onnxcast.graph.schemas import signature_of
+from onnxcast.graph.shapes import bytes_of
 from onnxcast.graph.types import ElementTypes
 from onnxcast.graph.walk import label, model_graphs
 from onnxcast.targets import Chain, Chains, Target
 
-__all__ = ["IllegalCast", "Route", "Routes", "total_cost", "written"]
+__all__ = ["IllegalCast", "Route", "Routes", "cast_bytes", "written"]
 
 
 _WITH_ALL = 13
@@ -83,20 +83,17 @@ class Route:
 def written(cast: ir.Node, bits: int) -> int:
     """Bytes that a Cast writes, so many bits an element; a dimension that is not known counts 1."""
     operand = cast.inputs[0]
-    shape = cast.outputs[0].shape or (None if operand is None else operand.shape)
-    elements = math.prod(size for size in shape or () if isinstance(size, int))
-    return -(-elements * bits // 8)
+    return bytes_of(cast.outputs[0].shape or (None if operand is None else operand.shape), bits)
 
 
-def total_cost(model: ir.Model) -> tuple[int, int]:
-    """How many Casts `model` holds, and the bytes that they write."""
-    casts = [
-        (node, formats.of(to).bits)
+def cast_bytes(model: ir.Model) -> int:
+    """Bytes that all Casts of `model` write."""
+    return sum(
+        written(node, formats.of(to).bits)
         for graph in model_graphs(model)
         for node in graph
         if (to := cast_target(node)) is not None
-    ]
-    return len(casts), sum(written(node, bits) for node, bits in casts)
+    )
 
 
 class Routes:

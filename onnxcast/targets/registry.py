@@ -1,6 +1,7 @@
 """Targets by name: built in, from other packages, or from a file."""
 
 import difflib
+import functools
 import importlib.metadata
 import os
 from collections.abc import Callable
@@ -71,10 +72,10 @@ def _known() -> dict[str, Callable[[], Target]]:
     known: dict[str, Callable[[], Target]] = {}
     for target in _BUILT_IN:
         for name in (target.name, *target.aliases):
-            known[name] = lambda target=target: target  # type: ignore[misc] # mypy infers no default
+            known[name] = functools.partial(get_target, target)
     for entry in importlib.metadata.entry_points(group=GROUP):
         load = _taken if entry.name in known else _loaded
-        known[entry.name] = lambda load=load, entry=entry: load(entry)  # type: ignore[misc] # the same
+        known[entry.name] = functools.partial(load, entry)
     return known
 
 

@@ -30,6 +30,8 @@ def _opset(model: ir.Model, target: Target) -> Iterator[str]:
 
 def _nodes(model: ir.Model, target: Target) -> Iterator[str]:
     refused = dict(target.refused_ops)
+    if not (refused or target.one_domain):
+        return
     for graph in model_graphs(model):
         for node in graph:
             if target.one_domain and node.domain not in ONNX_DOMAINS:

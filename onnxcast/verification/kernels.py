@@ -3,6 +3,7 @@
 import onnx_ir as ir
 
 from onnxcast.formats import Kind, of
+from onnxcast.graph.edit import take_place
 from onnxcast.graph.truth import is_choice
 from onnxcast.graph.types import ElementTypes
 from onnxcast.graph.walk import main_graphs
@@ -21,6 +22,4 @@ def cast_choices(model: ir.Model, types: ElementTypes) -> None:
             if dtype is None or of(dtype).kind is Kind.FLOAT:
                 continue
             cast = ir.Node("", "Cast", [node.inputs[0]], [ir.AttrInt64("to", dtype)])
-            ir.convenience.replace_nodes_and_values(
-                graph, node, [node], [cast], node.outputs, cast.outputs
-            )
+            take_place(node, [cast])
