@@ -383,7 +383,8 @@ SQUARE = """g (float[N] x) => (float[N] y, float[N] z) {
     [square] h = Mul (x, x)
     [small] s = Mul (h, k)
     [half] y = Mul (s, k)
-    [other] z = Add (x, x)
+    [other] o = Add (x, x)
+    z = Neg (o)
 }"""
 
 

@@ -209,7 +209,13 @@ def test_the_report_is_json_with_every_decision_and_figure(result: onnxcast.Resu
         assert group["because"]
     assert groups["product"]["format"] == "float16"
     assert groups["mean"]["format"] == "float32"
-    assert report["before"] == {"nodes": 3, "casts": 0, "tensor_bytes": 128}
+    assert report["before"] == {
+        "nodes": 3,
+        "casts": 0,
+        "hops": 0,
+        "cast_bytes": 0,
+        "tensor_bytes": 128,
+    }
     assert report["after"]["tensor_bytes"] == 64
     proof = report["verification"]
     assert proof["ok"] is True
