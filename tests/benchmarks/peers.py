@@ -13,6 +13,7 @@ model does another tool have a lower sum, or with ``--minimise casts`` fewer Cas
 import argparse
 import dataclasses
 import functools
+import itertools
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -53,7 +54,10 @@ Load = Callable[[onnx.ModelProto], None]
 
 
 def _converted(
-    proto: onnx.ModelProto, subject: Subject, convert: Callable[..., onnx.ModelProto], load: Load
+    proto: onnx.ModelProto,
+    subject: Subject,
+    convert: Callable[[onnx.ModelProto], onnx.ModelProto],
+    load: Load,
 ) -> ir.Model:
     """What another tool makes of `proto`.
 
@@ -61,7 +65,7 @@ def _converted(
         Failure: It gives nothing, or nothing that is valid.
     """
     try:
-        found = convert(proto, subject.kept)
+        found = convert(proto)
     except Exception as error:  # whatever another tool dies of is its outcome
         raise Failure(f"{type(error).__name__}: {error}") from error
     del found.graph.value_info[:]
@@ -83,9 +87,9 @@ def _best(subject: Subject, convert: Convert, load: Load) -> _Outcome:
     why = ""
     for by_default in (False, True):
         found: list[ir.Model] = []
-        for proto in subject.protos:
+        for proto, kept in itertools.product(subject.protos, subject.kept_sets):
             try:
-                told = functools.partial(convert, by_default=by_default)
+                told = functools.partial(convert, kept=kept, by_default=by_default)
                 found.append(_converted(proto, subject, told, load))
             except Failure as failure:  # noqa: PERF203 - seconds each
                 why = why or f"fails: {' '.join(str(failure).split())}"[:120]

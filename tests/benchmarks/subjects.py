@@ -26,6 +26,8 @@ __all__ = ["Figures", "Subject"]
 
 TOKEN = "all-fp16"
 
+_MAKERS = ("Cast", "ConstantOfShape")
+
 _NUMBERS = (Kind.FLOAT, Kind.SIGNED, Kind.UNSIGNED)
 
 Options = Mapping[str, Any]
@@ -64,6 +66,9 @@ class Subject:
                 native[group.node.name or ""] |= decision.form is Form.NATIVE
         self.kept = {name for name, narrow in native.items() if not narrow}
         self._computing = set(native)
+        # Some tools cannot retype what makes float32 of other types, which is free to do.
+        makers = {g.node.name or "" for g in plan.decisions if g.node.op_type in _MAKERS}
+        self.kept_sets = self.kept, self.kept | makers
 
     def narrow(self, model: ir.Model) -> set[str]:
         """The computing nodes of this model that read or give float16 in `model`."""
