@@ -50,7 +50,8 @@ class Builder:
             if dtype in (None, value.dtype) and (like is None or value.shape == like.shape)
         ]
         index = st.integers(0, len(fitting) - 1)
-        return fitting[max(self.draw(index), self.draw(index))]
+        drawn: list[int] = [self.draw(index), self.draw(index)]
+        return fitting[max(drawn)]
 
     def add(
         self,
@@ -241,8 +242,8 @@ class Builder:
             ],
         )
         self.constant("flat", np.array([-1], np.int64))
-        results = [(FLOAT, start.shape), (FLOAT, (2, rows * columns))]
-        self.add("Loop", [trips, "", start.name], results, body=body)
+        results = [start.shape, (2, rows * columns)]
+        self.add("Loop", [trips, "", start.name], [(FLOAT, shape) for shape in results], body=body)
 
 
 STEPS = (

@@ -4,7 +4,6 @@ Graph inputs and outputs keep their types.
 """
 
 import contextlib
-import functools
 import importlib
 import io
 import re
@@ -13,17 +12,28 @@ import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from types import ModuleType
+from typing import Protocol
 
 import numpy as np
 import onnx
 
 __all__ = ["Convert", "available"]
 
-Convert = Callable[[onnx.ModelProto, Collection[str], bool], onnx.ModelProto]
-"""Gives a float16 model made of a float32 one, whose named nodes stay float32.
 
-The last argument says whether also those ops stay float32 that the tool keeps by default.
-"""
+class Convert(Protocol):
+    """Makes a float16 model of a float32 one."""
+
+    def __call__(
+        self, model: onnx.ModelProto, kept: Collection[str], by_default: bool
+    ) -> onnx.ModelProto:
+        """Convert.
+
+        Args:
+            model: It is left as it is.
+            kept: Names of nodes that stay float32.
+            by_default: Whether also those ops stay float32 that the tool keeps by default.
+        """
+
 
 _Adapter = Callable[[ModuleType, onnx.ModelProto, Collection[str], bool], onnx.ModelProto]
 
@@ -31,7 +41,7 @@ _Adapter = Callable[[ModuleType, onnx.ModelProto, Collection[str], bool], onnx.M
 def _onnxconverter_common(
     module: ModuleType, model: onnx.ModelProto, kept: Collection[str], by_default: bool
 ) -> onnx.ModelProto:
-    ops = None if by_default else []
+    ops: list[str] | None = None if by_default else []
     converted: onnx.ModelProto = module.convert_float_to_float16(
         model, keep_io_types=True, op_block_list=ops, node_block_list=list(kept)
     )
@@ -41,7 +51,7 @@ def _onnxconverter_common(
 def _onnxruntime(
     module: ModuleType, model: onnx.ModelProto, kept: Collection[str], by_default: bool
 ) -> onnx.ModelProto:
-    ops = None if by_default else []
+    ops: list[str] | None = None if by_default else []
     wrapped = importlib.import_module("onnxruntime.transformers.onnx_model").OnnxModel(
         module.convert_float_to_float16(
             model, keep_io_types=True, op_block_list=ops, node_block_list=list(kept)
@@ -80,10 +90,10 @@ _TOOLS: Mapping[str, tuple[str, _Adapter]] = {
 def available() -> tuple[dict[str, Convert], dict[str, str]]:
     """The tools that are installed, and for each of the others why it cannot be used."""
     found, missing = dict[str, Convert](), dict[str, str]()
-    for name, (module, convert) in _TOOLS.items():
+    for name, (module, adapter) in _TOOLS.items():
         imported = _imported(module)
         if isinstance(imported, ModuleType):
-            found[name] = functools.partial(_converted, functools.partial(convert, imported))
+            found[name] = _apart(imported, adapter)
         else:
             missing[name] = imported
     return found, missing
@@ -98,14 +108,16 @@ def _imported(module: str) -> ModuleType | str:
         return " ".join(str(error).split())
 
 
-def _converted(
-    convert: Convert, model: onnx.ModelProto, kept: Collection[str], by_default: bool
-) -> onnx.ModelProto:
-    """Give a tool a model of its own, which it may change, and let it talk to nobody."""
-    own = onnx.ModelProto()
-    own.CopyFrom(model)
-    with _quiet():
-        return convert(own, kept, by_default)
+def _apart(module: ModuleType, adapter: _Adapter) -> Convert:
+    """A tool that works on a model of its own, which it may change, and talks to nobody."""
+
+    def convert(model: onnx.ModelProto, kept: Collection[str], by_default: bool) -> onnx.ModelProto:
+        own = onnx.ModelProto()
+        own.CopyFrom(model)
+        with _quiet():
+            return adapter(module, own, kept, by_default)
+
+    return convert
 
 
 @contextlib.contextmanager

@@ -17,7 +17,7 @@ from onnxcast.policy import make_policy
 from onnxcast.verification.comparison import bit_equal
 from onnxcast.verification.feeds import input_specs, load_feeds
 from onnxcast.verification.session import RuntimeFailure, Worker
-from tests.placements import twins
+from tests.placements import fed, twins
 
 
 def differing(path: Path, token: str, worker: Worker, folder: Path) -> list[str]:
@@ -27,15 +27,14 @@ def differing(path: Path, token: str, worker: Worker, folder: Path) -> list[str]
         RuntimeFailure: onnxruntime does not run one of the twins.
     """
     model = read_model(path).model
-    sample = path.with_suffix(".npz")
-    feeds = load_feeds(sample if sample.exists() else None, input_specs(model))
+    beside = path.with_suffix(".npz")
+    feeds = load_feeds(beside if beside.exists() else None, input_specs(model))
+    file = folder / "twin.onnx"
     results = []
-    for name, twin in zip(
-        ("naive", "placed"), twins(model, make_policy(fp32_cast=token)), strict=True
-    ):
-        file = folder / f"{name}.onnx"
+    for twin in twins(model, make_policy(fp32_cast=token)):
+        sample = fed(twin, feeds)
         commit(twin, file)
-        results.append(worker.run(file, feeds, level="disable_all"))
+        results.append(worker.run(file, sample, level="disable_all"))
     return [
         name
         for before, after in zip(*results, strict=True)
