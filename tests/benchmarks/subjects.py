@@ -11,7 +11,7 @@ import onnx_ir as ir
 
 from onnxcast import formats
 from onnxcast.files import read_model, to_proto
-from onnxcast.formats import FLOAT16, Kind
+from onnxcast.formats import FLOAT16, FLOAT32, Format, Kind
 from onnxcast.graph.check import fault
 from onnxcast.graph.edit import Names, cast_target
 from onnxcast.graph.shapes import elements
@@ -28,7 +28,7 @@ TOKEN = "all-fp16"
 
 _MAKERS = ("Cast", "ConstantOfShape")
 
-_NUMBERS = (Kind.FLOAT, Kind.SIGNED, Kind.UNSIGNED)
+_NUMBERS = {Kind.FLOAT, Kind.SIGNED, Kind.UNSIGNED}
 
 Options = Mapping[str, Any]
 """Further keywords of `onnxcast.make_policy`."""
@@ -39,7 +39,7 @@ class Figures:
     """What the Casts of one model come to.
 
     Attributes:
-        casts: Conversions of the target, between numbers.
+        casts: Conversions of the target from or to floats, bool and strings aside.
         bytes: What they write; a dimension that is not known counts 1.
         narrow: Computing nodes that read or give float16.
     """
@@ -103,17 +103,11 @@ class Subject:
         casts = total = 0
         for graph in main_graphs(model):
             for node in graph:
-                to = cast_target(node)
-                source = None if to is None else types.dtype(node.inputs[0])
-                if to is None or source is None:
-                    continue
-                ends = formats.of(source), formats.of(to)
-                if not all(each.kind in _NUMBERS for each in ends):
-                    continue  # as comparisons and selections, on some targets
-                chain = chains.find(*ends) if chains else None
-                casts += 1 if chain is None else chain.hops
-                bits = ends[1].bits if chain is None else chain.element_bits
-                total += -(-self._elements(node) * bits // 8)
+                for source, to in _steps(node, types):
+                    chain = chains.find(source, to) if chains else None
+                    casts += 1 if chain is None else chain.hops
+                    bits = to.bits if chain is None else chain.element_bits
+                    total += -(-self._elements(node) * bits // 8)
         return Figures(casts, total, len(self.narrow(model)))
 
     def _elements(self, cast: ir.Node) -> int:
@@ -126,6 +120,26 @@ class Subject:
             node = None if node.inputs[0] is None else node.inputs[0].producer()
         source = cast.inputs[0]
         return elements(cast.outputs[0].shape or (None if source is None else source.shape))
+
+
+def _steps(node: ir.Node, types: ElementTypes) -> list[tuple[Format, Format]]:
+    """The Casts that `node` counts for: none where no end is a float, or one is no number.
+
+    A Cast straight to float16 from what it does not hold counts as the two that it stands for: it
+    rounds what was to be float32.
+    """
+    to = cast_target(node)
+    source = None if to is None else types.dtype(node.inputs[0])
+    if to is None or source is None:
+        return []
+    ends = formats.of(source), formats.of(to)
+    kinds = {each.kind for each in ends}
+    if Kind.FLOAT not in kinds or not kinds <= _NUMBERS:
+        return []
+    rounds = ends[1] == FLOAT16 and not formats.contains(FLOAT16, ends[0])
+    if rounds and ends[0] != FLOAT32:
+        return [(ends[0], FLOAT32), (FLOAT32, FLOAT16)]
+    return [ends]
 
 
 def _prepared(path: Path, options: Options) -> ir.Model:
