@@ -133,7 +133,7 @@ def _load(worker: Worker, path: Path, model: onnx.ModelProto) -> None:
     worker.load(path, "disable_all")
 
 
-def _is_worse(row: Row, *, by_count: bool) -> bool:
+def is_worse(row: Row, *, by_count: bool) -> bool:
     """Whether the other tool has less."""
     if row.theirs is None:
         return False
@@ -192,7 +192,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for path in sorted(given.models.glob("*.onnx")):
             subject = Subject(path, options)
             for row in compare(path.stem, subject, tools, load):
-                worse = _is_worse(row, by_count=given.minimise == "casts")
+                worse = is_worse(row, by_count=given.minimise == "casts")
                 less += worse
                 rows.append(row)
                 _print(row, worse=worse)
