@@ -125,6 +125,9 @@ def _figures(
     if other:
         first = ", ".join(sorted(other)[:3])
         return figures, None, f"{note}not compared: {len(other)} nodes differ, as {first}"
+    lost = subject.lost(theirs) - subject.lost(ours)
+    if lost:
+        return figures, None, f"{note}not compared: Casts of the model are lost, as {min(lost)}"
     return figures, subject.figures(theirs, target), note.removesuffix("; ")
 
 

@@ -83,6 +83,11 @@ class Subject:
                     found.add(name)
         return found
 
+    def lost(self, model: ir.Model) -> set[str]:
+        """The Casts of this model by which it rounds to float16 itself that `model` lacks."""
+        own, left = (_roundings(each) for each in (self.model, model))
+        return own - left
+
     def ours(self, target: Target, kept: Collection[str]) -> ir.Model:
         """What onnxcast makes of it when nodes `kept` stay float32."""
         policy = make_policy(
@@ -120,6 +125,11 @@ class Subject:
             node = None if node.inputs[0] is None else node.inputs[0].producer()
         source = cast.inputs[0]
         return elements(cast.outputs[0].shape or (None if source is None else source.shape))
+
+
+def _roundings(model: ir.Model) -> set[str]:
+    nodes = (node for graph in main_graphs(model) for node in graph)
+    return {node.name or "" for node in nodes if cast_target(node) == ir.DataType.FLOAT16}
 
 
 def _steps(node: ir.Node, types: ElementTypes) -> list[tuple[Format, Format]]:
