@@ -8,14 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from onnxcast.errors import RefusedError
+
 from .console import print_json, results
 from .options import MODEL, as_json, choice_of_format, is_asked
-from .tables import new_table, print_groups, size
+from .tables import bound, new_table, print_groups, size
 
 if TYPE_CHECKING:
     import onnx_ir as ir
 
     from onnxcast.planning import Plan
+    from onnxcast.targets import Target
 
 
 @click.command(short_help="Show what is in a model, and what would be narrowed.")
@@ -33,17 +36,39 @@ def inspect(model: Path, as_json: bool, **narrowing: Any) -> None:
     """
     import onnxcast
     from onnxcast.files import read_model
+    from onnxcast.targets import get_target
 
     read = read_model(model).model
-    plan = onnxcast.plan(read, **narrowing) if is_asked(narrowing) else None
-    facts = _facts(read)
+    facts = _facts(read, get_target(narrowing["target"]))
+    plan = None
+    if is_asked(narrowing):
+        plan = onnxcast.plan(read, **narrowing)
+        facts.update(groups=plan.rows(), planned_casts=_planned(read, plan, narrowing))
     if as_json:
-        print_json(facts if plan is None else {**facts, "groups": plan.rows()})
+        print_json(facts)
     else:
         _print(facts, plan)
 
 
-def _facts(model: "ir.Model") -> dict[str, Any]:
+def _planned(model: "ir.Model", plan: "Plan", narrowing: dict[str, Any]) -> dict[str, Any]:
+    """What the Casts would cost, and at least; the first only if a result can be made."""
+    import onnxcast
+
+    bound = None if plan.bound is None else plan.bound.to_dict()
+    try:
+        report = onnxcast.optimize(model, verify=False, opset="keep", **narrowing).report
+    except RefusedError as error:
+        return {"refused": str(error), "bound": bound}
+    after = report.after
+    return {
+        "casts": after.casts,
+        "hops": after.hops,
+        "bytes": after.cast_bytes,
+        "bound": bound,
+    }
+
+
+def _facts(model: "ir.Model", target: "Target") -> dict[str, Any]:
     from onnxcast.files import tensor_slots
     from onnxcast.formats import of
     from onnxcast.graph.walk import model_graphs, op_name
@@ -56,19 +81,26 @@ def _facts(model: "ir.Model") -> dict[str, Any]:
     for slot in tensor_slots(model):
         format_ = of(slot.tensor.dtype)
         tensors[format_.name] += slot.tensor.nbytes if format_.bits else 0
-    measured = measure(model)
+    measured = measure(model, target)
     return {
         "ir_version": model.ir_version,
         "opsets": {domain or "ai.onnx": version for domain, version in model.opset_imports.items()},
         "producer": f"{model.producer_name or ''} {model.producer_version or ''}".strip(),
         "nodes": measured.nodes,
         "casts": measured.casts,
+        "cast_hops": measured.hops,
+        "cast_bytes": measured.cast_bytes,
         "functions": len(model.functions),
         "inputs": list(map(_interface, model.graph.inputs)),
         "outputs": list(map(_interface, model.graph.outputs)),
         "tensor_bytes": dict(tensors.most_common()),
         "op_types": dict(sorted(nodes.items(), key=lambda item: (-item[1], item[0]))),
     }
+
+
+def _casts(count: int, hops: int, written: int) -> str:
+    conversions = "" if count == hops else f" in {hops} conversions"
+    return f"{count}{conversions}, which write {size(written)}" if count else "0"
 
 
 def _interface(value: "ir.Value") -> dict[str, str]:
@@ -94,7 +126,14 @@ def _print(facts: dict[str, Any], plan: "Plan | None") -> None:
     heads.add_row("opsets", opsets)
     heads.add_row("IR version", str(facts["ir_version"]))
     heads.add_row("producer", facts["producer"] or "-")
-    heads.add_row("nodes", f"{facts['nodes']}, {facts['casts']} of them Casts")
+    heads.add_row("nodes", str(facts["nodes"]))
+    heads.add_row("Casts", _casts(facts["casts"], facts["cast_hops"], facts["cast_bytes"]))
+    if "planned_casts" in facts:
+        planned = facts["planned_casts"]
+        told = planned.get("refused")
+        told = told or _casts(planned["casts"], planned["hops"], planned["bytes"])
+        heads.add_row("Casts planned", told)
+        heads.add_row("", bound(planned["bound"]))
     if facts["functions"]:
         heads.add_row("functions", str(facts["functions"]))
     console.print(heads)

@@ -167,6 +167,14 @@ def choice_of_format(command: _Command) -> _Command:
                 help="Narrow bodies of model-local functions per call type, inline them first, or "
                 "leave them.",
             ),
+            click.option(
+                "--minimise",
+                default="bytes",
+                metavar="bytes|casts",
+                show_default=True,
+                help="What the placement of Casts makes least of: the bytes that they move, or "
+                "their number.",
+            ),
         )
     ):
         command = option(command)
@@ -189,6 +197,7 @@ def is_asked(options: Mapping[str, object]) -> bool:
         "matmul_output": "narrow",
         "fp32r_bits": _DEFAULT_FP32R_BITS,
         "functions": _DEFAULT_FUNCTIONS,
+        "minimise": "bytes",
     }
     return any(value and value != defaults.get(name) for name, value in options.items())
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from rich.table import Table
 
 from .console import results
-from .tables import new_table, print_groups, print_proof, size
+from .tables import bound, new_table, print_groups, print_proof, size
 
 if TYPE_CHECKING:
     from onnxcast.report import Report
@@ -53,6 +53,8 @@ def print_summary(report: "Report", files: Sequence[Path], seconds: float) -> No
     console.print(_sizes(report))
     console.print()
     console.print(_changes(report))
+    if report.plan is not None and report.plan.bound is not None:
+        console.print(f"Casts: {bound(report.plan.bound.to_dict())}")
     if report.target.casts is not None:
         console.print(_casts(report))
     console.print()
@@ -88,8 +90,14 @@ def _sizes(report: "Report") -> Table:
     for title, was, now in (
         ("nodes", before.nodes, after.nodes),
         ("Casts", before.casts, after.casts),
+        ("conversions", before.hops, after.hops),
     ):
         table.add_row(title, str(was), str(now), f"{now - was:+d}")
+    written = after.cast_bytes - before.cast_bytes
+    sign = "-" if written < 0 else "+"
+    table.add_row(
+        "Casts write", size(before.cast_bytes), size(after.cast_bytes), sign + size(abs(written))
+    )
     stored, left = before.tensor_bytes, after.tensor_bytes
     table.add_row(
         "tensors", size(stored), size(left), f"{(left - stored) / stored:+.1%}" if stored else ""
@@ -100,8 +108,8 @@ def _sizes(report: "Report") -> Table:
 def _casts(report: "Report") -> str:
     """What the Casts of the result cost on the target."""
     chains = Counter(route.chain.described for route in report.chains)
-    written = size(report.cast_bytes)
-    told = f"Casts on the target: {report.after.casts} conversions that write {written}"
+    written = size(report.after.cast_bytes)
+    told = f"Casts on the target: {report.after.hops} conversions that write {written}"
     return "\n".join((told, *(f"  {count} x {text}" for text, count in chains.most_common())))
 
 

@@ -1,9 +1,10 @@
 """Tables of results: sizes, decisions and proofs."""
 
-__all__ = ["figure", "new_table", "print_groups", "print_proof", "size"]
+__all__ = ["bound", "figure", "new_table", "print_groups", "print_proof", "size"]
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.filesize import decimal
@@ -32,6 +33,15 @@ def new_table(*columns: str) -> Table:
 def size(count: int) -> str:
     """Bytes for people."""
     return decimal(count)
+
+
+def bound(least: "Mapping[str, Any] | None") -> str:
+    """What Casts cost at least, as a report has it."""
+    if least is None:
+        return "no bound: nothing is cast by this plan"
+    figure = size(least["least"]) if least["unit"] == "bytes" else f"{least['least']} Casts"
+    why_not = least["not_proven_minimal"]
+    return f"at least {figure} for this plan" + (f"; not proven minimal: {why_not}" * bool(why_not))
 
 
 def figure(value: float) -> str:

@@ -108,6 +108,7 @@ def optimize(  # noqa: PLR0913 - one keyword per option, as on the command line
     cast_bridges: str = "native",
     illegal_casts: str = "refuse",
     require_exact_chains: bool = False,
+    minimise: str = "bytes",
     inputs: FeedSource | None = None,
     input_shapes: Mapping[str, tuple[int, ...]] | None = None,
     tolerance: float | Tolerance | None = None,
@@ -153,6 +154,8 @@ def optimize(  # noqa: PLR0913 - one keyword per option, as on the command line
         illegal_casts: ``refuse`` a model with Casts that the target cannot do, naming each, or
             ``keep`` them with a warning each.
         require_exact_chains: Whether to refuse chains that may differ from one Cast.
+        minimise: What the placement of Casts makes least of: ``bytes`` that they move, by as many
+            conversions as the target takes for each, or the number of ``casts``.
         inputs: Samples for the proof: an ``.npz``, a folder of them, an ONNX ``test_data_set_*``
             folder, Polygraphy's JSON, or dicts of arrays. By default one sample is made up.
         input_shapes: Shapes of inputs with free dimensions, for the made-up sample.
@@ -197,6 +200,7 @@ def optimize(  # noqa: PLR0913 - one keyword per option, as on the command line
         cast_bridges=cast_bridges,
         illegal_casts=illegal_casts,
         require_exact_chains=require_exact_chains,
+        minimise=minimise,
     )
     request = fitted(request, chosen)
     clock = Clock(progress)

@@ -22,7 +22,6 @@ from onnxcast.pipeline import narrowing_passes, preparing_passes
 from onnxcast.planning import (
     Plan,
     PlannedPass,
-    cast_bytes,
     forget_pins,
     make_plan,
     native_opset,
@@ -76,7 +75,7 @@ class Conversion:
         self._target = target
         self._clock = clock
         self._opset = onnx_opset(source.model)
-        self._before = measure(source.model)
+        self._before = measure(source.model, target)
         self._findings: list[Diagnostic] = []
         self._modified = False
         self._ranges: Mapping[str, Range] = {}
@@ -198,9 +197,8 @@ class Conversion:
             plan=plan,
             findings=tuple(self._findings),
             chains=tuple(each for each in chains if each.chain.hops > 1),
-            cast_bytes=cast_bytes(self._model),
             before=self._before,
-            after=measure(self._model),
+            after=measure(self._model, self._target),
             inputs=origin,
             proof=None,
             seconds=self._clock.seconds,

@@ -10,10 +10,10 @@ import onnx_ir as ir
 from onnxcast.errors import InputError
 from onnxcast.formats import FLOAT32, Format, of
 from onnxcast.graph.edit import cast_target, constant_of
-from onnxcast.graph.shapes import bytes_of
+from onnxcast.graph.shapes import Shapes, bytes_of
 from onnxcast.graph.types import ElementTypes
 from onnxcast.graph.walk import label, model_graphs, op_name
-from onnxcast.planning import Decision, Form, Group, IllegalCast, Plan, Routes, written
+from onnxcast.planning import Decision, Form, Group, IllegalCast, Plan, Routes
 from onnxcast.targets import Chains, Target
 
 __all__ = ["Explanation", "NodeCast", "explain_node", "find_node"]
@@ -109,7 +109,7 @@ def explain_node(
             if decision.gives
             for value in group.result_values()
         }
-        coster = _Coster(target, exact_bridges)
+        coster = _Coster(target, exact_bridges, Shapes(model))
         casts = [
             each
             for group, decision in decisions.items()
@@ -124,17 +124,20 @@ def _own_cast(model: ir.Model, node: ir.Node, target: Target, exact_bridges: boo
     assert to is not None
     source = types.dtype(node.inputs[0])
     pair = f"{'an unknown type' if source is None else of(source)} to {of(to)}"
+    shapes, operand = Shapes(model), node.inputs[0]
     if target.casts is None:
-        return NodeCast("this Cast", pair, "one Cast", 1, written(node, of(to).bits))
-    route = Routes(target, types, exact_bridges=exact_bridges).of(node)
+        shape = None if operand is None else shapes.of(operand)
+        return NodeCast("this Cast", pair, "one Cast", 1, bytes_of(shape, of(to).bits))
+    route = Routes(target, types, shapes, exact_bridges=exact_bridges).of(node)
     if isinstance(route, IllegalCast):
         return NodeCast("this Cast", pair, f"not on {target.architecture}: {route.why}", 0, 0)
     return NodeCast("this Cast", pair, route.chain.described, route.chain.hops, route.bytes)
 
 
 class _Coster:
-    def __init__(self, target: Target, exact_bridges: bool) -> None:
+    def __init__(self, target: Target, exact_bridges: bool, shapes: Shapes) -> None:
         self._target = target
+        self._shapes = shapes
         self._chains = Chains(target, exact_bridges=exact_bridges)
 
     def casts(
@@ -171,9 +174,11 @@ class _Coster:
     def _cast(self, where: str, value: ir.Value, source: Format, target: Format) -> NodeCast:
         pair = f"{source} to {target}"
         if self._target.casts is None:
-            return NodeCast(where, pair, "one Cast", 1, bytes_of(value.shape, target.bits))
+            return NodeCast(
+                where, pair, "one Cast", 1, bytes_of(self._shapes.of(value), target.bits)
+            )
         chain = self._chains.find(source, target)
         if chain is None:
             return NodeCast(where, pair, self._chains.why_not(source, target), 0, 0)
-        cost = bytes_of(value.shape, chain.element_bits)
+        cost = bytes_of(self._shapes.of(value), chain.element_bits)
         return NodeCast(where, pair, chain.described, chain.hops, cost)

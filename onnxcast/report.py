@@ -11,9 +11,8 @@ import onnx_ir as ir
 
 from onnxcast.diagnostics import Diagnostic
 from onnxcast.files import tensor_slots
-from onnxcast.graph.edit import cast_target
 from onnxcast.graph.walk import label, model_graphs
-from onnxcast.planning import Plan, Route
+from onnxcast.planning import Plan, Route, cast_costs
 from onnxcast.targets import Target
 from onnxcast.verification.proof import Proof
 
@@ -31,20 +30,26 @@ class Measure:
     Attributes:
         nodes: Nodes of all scopes.
         casts: Casts among them.
+        hops: Conversions that the target takes for the Casts.
+        cast_bytes: Bytes that these write; a dimension that is not known counts 1.
         tensor_bytes: Bytes of all initializers and tensor attributes.
     """
 
     nodes: int
     casts: int
+    hops: int
+    cast_bytes: int
     tensor_bytes: int
 
 
-def measure(model: ir.Model) -> Measure:
-    """Count what is in `model`; weights are not read."""
-    nodes = [node for graph in model_graphs(model) for node in graph]
+def measure(model: ir.Model, target: Target) -> Measure:
+    """Count what is in `model`, and what its Casts cost on `target`; weights are not read."""
+    costs = cast_costs(model, target)
     return Measure(
-        nodes=len(nodes),
-        casts=sum(cast_target(node) is not None for node in nodes),
+        nodes=sum(1 for graph in model_graphs(model) for _ in graph),
+        casts=costs.casts,
+        hops=costs.hops,
+        cast_bytes=costs.bytes,
         tensor_bytes=sum(
             slot.tensor.nbytes
             for slot in tensor_slots(model)
@@ -82,7 +87,6 @@ class Report:
         plan: Every type group with its format and reason; None for scope ``none``.
         findings: Every Cast added or folded and every constant narrowed or left alone.
         chains: Casts that the target does in more than one conversion.
-        cast_bytes: Bytes that all Casts of the result write.
         before: Sizes of the source.
         after: Sizes of the result.
         inputs: Where the samples came from.
@@ -97,7 +101,6 @@ class Report:
     plan: Plan | None
     findings: tuple[Diagnostic, ...]
     chains: tuple[Route, ...]
-    cast_bytes: int
     before: Measure
     after: Measure
     inputs: str
@@ -135,9 +138,11 @@ class Report:
 
     def _casts(self) -> dict[str, Any]:
         """Conversions of the target and bytes that they write, in all and by longer chains."""
+        bound = None if self.plan is None else self.plan.bound
         return {
-            "hops": self.after.casts,
-            "bytes": self.cast_bytes,
+            "hops": self.after.hops,
+            "bytes": self.after.cast_bytes,
+            "bound": None if bound is None else bound.to_dict(),
             "chains": [
                 {"node": label(route.node), "bytes": route.bytes, **route.chain.to_dict()}
                 for route in self.chains

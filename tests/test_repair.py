@@ -114,7 +114,8 @@ def test_the_worst_of_several_samples_decides() -> None:
 def test_whole_numbers_that_come_out_unequal_leave_nothing_narrow_before_them() -> None:
     text = CANCELS.replace("(float[2,4] y)", "(float[2,4] y, int64[2] best, float[2,4] z)").replace(
         "[product]",
-        "[pick] best = ArgMax <axis = 1, keepdims = 0> (b) [beside] z = Sigmoid (x) [product]",
+        "[pick] best = ArgMax <axis = 1, keepdims = 0> (b) "
+        "[beside] r = Sigmoid (x) z = Neg (r) [product]",
     )
     result = optimized(parsed(text), QUIET)
     found = formats(result)

@@ -3,12 +3,13 @@
 Every edit keeps value_info true where the model has it and adds none where it has none.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 import onnx_ir as ir
 
 from onnxcast import formats
+from onnxcast.graph.ties import Exit
 from onnxcast.graph.types import element_type
 from onnxcast.graph.walk import model_graphs
 
@@ -120,7 +121,9 @@ def retype(value: ir.Value, dtype: ir.DataType) -> None:
         value.type = ir.TensorType(dtype)
 
 
-def move_outputs(moves: Mapping[ir.Value, ir.Value], names: Names) -> None:
+def move_outputs(
+    moves: Mapping[ir.Value, ir.Value], names: Names, kept: Collection[Exit] = ()
+) -> None:
     """Let other values be the graph outputs in place of some, under their public names.
 
     Those that are replaced keep their readers and get new names.
@@ -128,6 +131,7 @@ def move_outputs(moves: Mapping[ir.Value, ir.Value], names: Names) -> None:
     Args:
         moves: The value to be the output, by the one that is.
         names: Of the whole model.
+        kept: Outputs that stay what they are all the same.
     """
     graphs = {value.graph for value in moves}
     for value, replacement in moves.items():
@@ -137,7 +141,10 @@ def move_outputs(moves: Mapping[ir.Value, ir.Value], names: Names) -> None:
         replacement.doc_string, value.doc_string = value.doc_string, None
     for graph in graphs:
         assert graph is not None
-        outputs = [moves.get(output, output) for output in graph.outputs]
+        outputs = [
+            output if (graph, index) in kept else moves.get(output, output)
+            for index, output in enumerate(graph.outputs)
+        ]
         graph.outputs.clear()
         graph.outputs.extend(outputs)
 

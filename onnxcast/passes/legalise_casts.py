@@ -24,6 +24,7 @@ from onnxcast.files import collector_paused
 from onnxcast.graph.edit import Casts
 from onnxcast.graph.findings import finding_about
 from onnxcast.graph.schemas import ONNX_DOMAINS
+from onnxcast.graph.shapes import Shapes
 from onnxcast.graph.types import ElementTypes
 from onnxcast.graph.walk import model_graphs
 from onnxcast.planning import IllegalCast, Route, Routes
@@ -79,7 +80,8 @@ class LegaliseCastsPass(ir.passes.InPlacePass):
 
     def _legalise(self, model: ir.Model) -> bool:
         types = ElementTypes(model, in_functions=True)
-        routes = Routes(self._target, types, exact_bridges=self._exact_bridges)
+        shapes = Shapes(model)
+        routes = Routes(self._target, types, shapes, exact_bridges=self._exact_bridges)
         found = [
             self._judged(routes.of(node))
             for graph in model_graphs(model)

@@ -1,6 +1,8 @@
 """Type groups, decisions with reasons, and the placement of Casts."""
 
-from onnxcast.planning.groups import Group
+from onnxcast.planning.bound import Bound
+from onnxcast.planning.costs import CastCosts, cast_costs
+from onnxcast.planning.groups import Group, Kind
 from onnxcast.planning.marks import forget_marks, is_marked, marked_format, marked_operands
 from onnxcast.planning.operands import unmultiplied
 from onnxcast.planning.opsets import native_opset
@@ -10,14 +12,17 @@ from onnxcast.planning.plan import Decision, Form, Plan
 from onnxcast.planning.planned_pass import PlannedPass
 from onnxcast.planning.planner import make_plan
 from onnxcast.planning.reasons import Reason
-from onnxcast.planning.routes import IllegalCast, Route, Routes, cast_bytes, written
+from onnxcast.planning.routes import IllegalCast, Route, Routes
 from onnxcast.planning.storage import Rounded
 
 __all__ = [
+    "Bound",
+    "CastCosts",
     "Decision",
     "Form",
     "Group",
     "IllegalCast",
+    "Kind",
     "PinLevel",
     "Plan",
     "PlannedPass",
@@ -26,7 +31,7 @@ __all__ = [
     "Route",
     "Routes",
     "carry_out",
-    "cast_bytes",
+    "cast_costs",
     "forget_marks",
     "forget_pins",
     "is_marked",
@@ -39,5 +44,4 @@ __all__ = [
     "pinned",
     "unmultiplied",
     "unpin",
-    "written",
 ]

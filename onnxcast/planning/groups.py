@@ -7,13 +7,14 @@ decision. Only groups that are float32 today are listed: the rest keeps its type
 import dataclasses
 import enum
 import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import onnx_ir as ir
 
 from onnxcast.graph.function_ops import FunctionBodies
 from onnxcast.graph.inference import inferred_results
 from onnxcast.graph.schemas import Signature
+from onnxcast.graph.ties import Exit, ties
 from onnxcast.graph.types import ElementTypes
 from onnxcast.graph.walk import bodies
 
@@ -22,6 +23,8 @@ __all__ = ["Group", "Kind", "find_groups"]
 
 _Members = dict[str, tuple[list[int], list[int]]]
 
+_FLOAT32 = ir.TensorType(ir.DataType.FLOAT)
+
 _PROBE = ir.TensorType(ir.DataType.FLOAT16)
 
 
@@ -29,6 +32,7 @@ class Kind(enum.Enum):
     """How far the schema tells the types of a node."""
 
     SCHEMA = "the op's schema"
+    TIED = "values that an If, a Loop or a Scan ties together"
     CONTROL_FLOW = "an op that holds subgraphs"
     CALL = "a call of a model-local function"
     OPAQUE = "an op without a schema"
@@ -46,6 +50,8 @@ class Group:
         results: Indices of the results that have it.
         kind: Where the knowledge comes from.
         tensors: Whether all of them are known to be dense tensors.
+        entries: Inputs of a body that it hands operands to.
+        exits: Outputs of bodies that it hands on.
     """
 
     node: ir.Node
@@ -54,6 +60,8 @@ class Group:
     results: tuple[int, ...]
     kind: Kind
     tensors: bool
+    entries: tuple[ir.Value, ...] = ()
+    exits: tuple[Exit, ...] = ()
 
     @property
     def variables(self) -> list[str]:
@@ -61,15 +69,18 @@ class Group:
         return self.variable.split(", ")
 
     def operand_values(self) -> Iterator[ir.Value]:
-        """The operands' values."""
+        """The operands' values, and those that bodies give."""
         for index in self.operands:
             value = self.node.inputs[index]
             assert value is not None
             yield value
+        for body, index in self.exits:
+            yield body.outputs[index]
 
     def result_values(self) -> Iterator[ir.Value]:
-        """The results' values."""
-        return (self.node.outputs[index] for index in self.results)
+        """The results' values, and those that bodies take."""
+        yield from (self.node.outputs[index] for index in self.results)
+        yield from self.entries
 
 
 def find_groups(graphs: Iterable[ir.Graph], types: ElementTypes) -> list[Group]:
@@ -77,8 +88,8 @@ def find_groups(graphs: Iterable[ir.Graph], types: ElementTypes) -> list[Group]:
 
     A Constant is no group: it is an operand like an initializer.
 
-    In that order every value's producer comes before its readers, since results of a subgraph
-    leave it only through groups of kind CONTROL_FLOW.
+    In that order every value's producer comes before its readers, but where a body hands values
+    out: those come from groups of kind TIED or CONTROL_FLOW, which come before what is inside.
     """
     function_bodies = FunctionBodies()
     return [
@@ -93,19 +104,9 @@ def _groups_of(
     node: ir.Node, types: ElementTypes, function_bodies: FunctionBodies
 ) -> Iterator[Group]:
     signature, kind = types.schemas.signature(node), _kind(node, types)
-    members: _Members = {}
-    not_tensors: set[str] = set()
-    for side, index, value in _named_values(node):
-        variable: str | None = ""
-        if kind is Kind.SCHEMA and signature is not None:
-            variable = signature.result(index) if side else signature.operand(index)
-        if variable is None:
-            continue
-        type_ = types.of(value)
-        if type(type_) is not ir.TensorType:
-            not_tensors.add(variable)
-        if _is_float(type_):
-            members.setdefault(variable, ([], []))[side].append(index)
+    tied = list(_tied(node, signature, types)) if kind is Kind.CONTROL_FLOW else []
+    yield from tied
+    members, not_tensors = _members(node, types, signature if kind is Kind.SCHEMA else None, tied)
     joined = [[variable] for variable in members]
     if len(members) > 1 and signature is not None:
         joined = _joined(node, signature, members, types, function_bodies)
@@ -114,6 +115,62 @@ def _groups_of(
         results = sorted(index for variable in variables for index in members[variable][1])
         tensors = not_tensors.isdisjoint(variables)
         yield Group(node, ", ".join(variables), tuple(operands), tuple(results), kind, tensors)
+
+
+def _members(
+    node: ir.Node, types: ElementTypes, signature: Signature | None, others: Sequence[Group]
+) -> tuple[_Members, set[str]]:
+    """Float operands and results by variable, and the variables that are not only of tensors.
+
+    Args:
+        node: The node.
+        types: Element types.
+        signature: Tells the variables; without it all are one.
+        others: Groups that have some of them already.
+    """
+    elsewhere = {(0, index) for group in others for index in group.operands}
+    elsewhere.update((1, index) for group in others for index in group.results)
+    members: _Members = {}
+    not_tensors: set[str] = set()
+    for side, index, value in _named_values(node):
+        variable: str | None = ""
+        if signature is not None:
+            variable = signature.result(index) if side else signature.operand(index)
+        if variable is None or (side, index) in elsewhere:
+            continue
+        type_ = types.of(value)
+        if type(type_) is not ir.TensorType:
+            not_tensors.add(variable)
+        if _is_float(type_):
+            members.setdefault(variable, ([], []))[side].append(index)
+    return members, not_tensors
+
+
+def _tied(node: ir.Node, signature: Signature | None, types: ElementTypes) -> Iterator[Group]:
+    """Groups of what an If, a Loop or a Scan hands in and out, as far as all of it is known."""
+    for tie in ties(node) if signature is not None else ():
+        assert signature is not None
+        names = {
+            *map(signature.operand, tie.operands),
+            *map(signature.result, tie.results),
+        }
+        operands = [node.inputs[index] for index in tie.operands]
+        if None in names or None in operands or not (tie.results or tie.entries):
+            continue
+        variable = ", ".join(sorted(filter(None, names)))
+        group = Group(
+            node,
+            variable,
+            tie.operands,
+            tie.results,
+            Kind.TIED,
+            tensors=True,
+            entries=tie.entries,
+            exits=tie.exits,
+        )
+        values = (*group.operand_values(), *group.result_values())
+        if all(types.of(value) == _FLOAT32 and value.graph is not None for value in values):
+            yield group
 
 
 def _named_values(node: ir.Node) -> Iterator[tuple[int, int, ir.Value]]:

@@ -11,7 +11,7 @@ from onnxcast.graph.function_ops import FunctionBodies
 from onnxcast.graph.inference import inferred_results
 from onnxcast.graph.schemas import ONNX_DOMAINS, Signature, signature_of
 from onnxcast.graph.types import ElementTypes
-from onnxcast.planning.groups import Group
+from onnxcast.planning.groups import Group, Kind
 from onnxcast.planning.reasons import Reason
 
 __all__ = ["Legality", "Why", "allowing_opset"]
@@ -43,7 +43,7 @@ class Legality:
         self._bodies = FunctionBodies()
 
     def why_not(self, group: Group, format_: Format) -> Why | None:
-        """What refuses `format_` for `group`, a group of kind SCHEMA; None if nothing does."""
+        """What refuses `format_` for `group`, of kind SCHEMA or TIED; None if nothing does."""
         assert format_.dtype is not None
         node, type_ = group.node, ir.TensorType(format_.dtype)
         schemas = self._types.schemas
@@ -61,7 +61,7 @@ class Legality:
         for index in group.operands:
             after[index] = type_
         uncastable = self.why_no_cast(node, format_)
-        if uncastable is not None:
+        if uncastable is not None or group.kind is Kind.TIED:
             return uncastable
         if not self._infers(group, signature, after, type_):
             return Why(Reason.SCHEMA, f"{op} ties {group.variable} to another type")

@@ -13,7 +13,8 @@ from collections.abc import Iterable, Iterator
 
 import onnx_ir as ir
 
-from onnxcast.graph.walk import bodies, label
+from onnxcast.graph.ties import states
+from onnxcast.graph.walk import label
 from onnxcast.planning.cones import Pins
 from onnxcast.planning.reasons import Reason
 from onnxcast.policy import Meaning, has_meaning
@@ -25,22 +26,11 @@ def carried_pins(nodes: Iterable[ir.Node]) -> Pins:
     """Nodes of loop bodies that add to a state; `nodes` are those of all scopes."""
     pins: Pins = {}
     for node in nodes:
-        for body in bodies(node):
-            for entry, exit_ in _states(node, body):
-                why = (Reason.STATISTICS, f"carried by {label(node)}")
-                pins.update((inner, why) for inner in _between(body, entry, exit_))
+        for tie in states(node) if node.attributes else ():
+            (entry,), ((body, index),) = tie.entries, tie.exits
+            why = (Reason.STATISTICS, f"carried by {label(node)}")
+            pins.update((inner, why) for inner in _between(body, entry, body.outputs[index]))
     return pins
-
-
-def _states(node: ir.Node, body: ir.Graph) -> Iterator[tuple[ir.Value, ir.Value]]:
-    """Each state of a Loop or Scan, at entry and at exit of its body."""
-    if node.op_type == "Loop":
-        return zip(body.inputs[2:], body.outputs[1:], strict=False)
-    scanned = node.attributes.get("num_scan_inputs")
-    if node.op_type != "Scan" or scanned is None:
-        return iter(())
-    states = len(body.inputs) - scanned.as_int()
-    return zip(body.inputs[:states], body.outputs[:states], strict=False)
 
 
 def _between(body: ir.Graph, entry: ir.Value, exit_: ir.Value) -> Iterator[ir.Node]:

@@ -1,5 +1,8 @@
 """Minimum cuts of networks with non-negative integer capacities, by scipy's maximum flow."""
 
+import math
+from collections.abc import Collection
+
 import numpy as np
 
 __all__ = ["SINK", "SOURCE", "MinCut"]
@@ -21,6 +24,7 @@ class MinCut:
     def __init__(self) -> None:
         self.exact = True
         self._count = 2
+        self._always = 0
         self._finite: dict[tuple[int, int], int] = {}
         self._infinite: set[tuple[int, int]] = set()
 
@@ -34,7 +38,9 @@ class MinCut:
 
         Edges between the same nodes add up.
         """
-        if start != end and capacity:
+        if (start, end) == (SOURCE, SINK):
+            self._always += capacity
+        elif start != end and capacity:
             key = start, end
             self._finite[key] = self._finite.get(key, 0) + capacity
 
@@ -42,6 +48,15 @@ class MinCut:
         """Never let `start` be on the source's side and `end` on the sink's."""
         if start != end:
             self._infinite.add((start, end))
+
+    def cost(self, side: Collection[int]) -> int:
+        """What it costs that `side` is on the source's side, and the rest on the sink's."""
+        crossing = (
+            capacity
+            for (start, end), capacity in self._finite.items()
+            if start in side and end not in side
+        )
+        return self._always + sum(crossing)
 
     def solve(self) -> set[int]:
         """The nodes on the source's side of a minimum cut: the fewest, so that it is unique.
@@ -53,11 +68,12 @@ class MinCut:
 
         if not self._finite and not self._infinite:
             return {SOURCE}
-        total = sum(self._finite.values())
+        unit = math.gcd(*self._finite.values()) or 1
+        total = sum(self._finite.values()) // unit
         divisor = -(-2 * (total + 1) // _LARGEST)
         self.exact = divisor == 1
         # Rounded up, so that what costs something never becomes free.
-        scaled = {key: -(-capacity // divisor) for key, capacity in self._finite.items()}
+        scaled = {key: -(-capacity // (unit * divisor)) for key, capacity in self._finite.items()}
         barrier = min(sum(scaled.values()) + 1, _LARGEST)
         scaled.update(dict.fromkeys(self._infinite, barrier))
         ends = np.array(list(scaled), np.int32).T

@@ -2,8 +2,8 @@
 
 A value that becomes narrow is cast up for its wide readers; a wide value is cast down for its
 narrow readers, right after its producer, and up again where a reader computes in float32 on rounded
-operands. One-element constants are rewritten instead (as a new constant if others read them). Graph
-outputs keep their names and types.
+operands. One-element constants are rewritten instead (as a new constant if others read them). What
+control flow hands in and out becomes narrow as a whole. Graph outputs keep their names and types.
 """
 
 import numpy as np
@@ -15,6 +15,7 @@ from onnxcast.formats import Format
 from onnxcast.graph.edit import Casts, constant_of, move_outputs, new_constant, retype
 from onnxcast.graph.findings import finding_about
 from onnxcast.graph.opsets import import_onnx
+from onnxcast.graph.ties import Exit
 from onnxcast.graph.types import ElementTypes
 from onnxcast.planning.marks import carry_out_marks
 from onnxcast.planning.plan import Form, Plan
@@ -38,6 +39,8 @@ def carry_out(model: ir.Model, plan: Plan) -> tuple[list[Diagnostic], bool]:
         for value in group.result_values() if decision.gives else ():
             placer.narrow(value, decision.format)
     for group, decision in cast:
+        for exit_ in group.exits if decision.gives else ():
+            placer.give_narrow(exit_, decision.format)
         for index in decision.reads:
             if decision.form is Form.NATIVE:
                 placer.read_narrow(group.node, index, decision.format)
@@ -69,6 +72,7 @@ class _Placer:
         self._rounded = Rounded(self.casts, types)
         self._narrow: dict[ir.Value, ir.DataType] = {}
         self._satisfied: set[tuple[ir.Node, int]] = set()
+        self._given: set[Exit] = set()
         self._constants: dict[tuple[ir.Value, ir.DataType], ir.Value] = {}
 
     def narrow(self, value: ir.Value, format_: Format) -> None:
@@ -87,6 +91,15 @@ class _Placer:
         node.replace_input_with(index, constant or self._rounded.low(value, format_))
         self.changed = True
 
+    def give_narrow(self, exit_: Exit, format_: Format) -> None:
+        """Let a body give this output in `format_`."""
+        body, index = exit_
+        value = body.outputs[index]
+        if self._narrow.get(value, _FLOAT) != _dtype(format_):
+            body.outputs[index] = self._rounded.low(value, format_)
+        self._given.add(exit_)
+        self.changed = True
+
     def read_rounded(self, node: ir.Node, index: int, format_: Format) -> None:
         """Let operand `index` of `node`, which computes in float32, hold values of `format_`."""
         value = node.inputs[index]
@@ -103,20 +116,30 @@ class _Placer:
     def read_wide(self) -> None:
         """Cast narrow values up for every reader that stays wide, and for graph outputs."""
         moves: dict[ir.Value, ir.Value] = {}
+        outputs = self._wide_outputs()
         for value, dtype in self._narrow.items():
             readers = [use for use in value.uses() if tuple(use) not in self._satisfied]
-            output = value.is_graph_output()
             retype(value, dtype)
-            if not (readers or output):
+            if not (readers or value in outputs):
                 continue
             wide = self.casts.of(value, _FLOAT)
             wide.type = ir.TensorType(_FLOAT) if value.type is not None else None
             for node, index in readers:
                 if node is not wide.producer():
                     node.replace_input_with(index, wide)
-            if output:
+            if value in outputs:
                 moves[value] = wide
-        move_outputs(moves, self.casts.names)
+        move_outputs(moves, self.casts.names, self._given)
+
+    def _wide_outputs(self) -> set[ir.Value]:
+        """Values that became narrow and are outputs of graphs that give them wide."""
+        graphs = {value.graph for value in self._narrow if value.is_graph_output()}
+        return {
+            output
+            for graph in graphs
+            for index, output in enumerate(graph.outputs if graph is not None else ())
+            if output in self._narrow and (graph, index) not in self._given
+        }
 
     def _constant(self, value: ir.Value, format_: Format, dtype: ir.DataType) -> ir.Value | None:
         """A one-element constant rounded to `format_`, stored as `dtype`; `value` if it is that.

@@ -10,6 +10,7 @@ import onnx_ir as ir
 from onnxcast.formats import FLOAT32, Format
 from onnxcast.graph.types import ElementTypes
 from onnxcast.graph.walk import op_name
+from onnxcast.planning.bound import Bound
 from onnxcast.planning.groups import Group
 from onnxcast.planning.reasons import Reason
 from onnxcast.policy import Meaning, has_meaning
@@ -82,11 +83,13 @@ class Plan:
         decisions: One per group.
         types: Element types of the model that the plan is for.
         labels: What nodes without a name are called, as long as the model is unchanged.
+        bound: What its Casts cost at least; None where nothing is cast (or only graph inputs are).
     """
 
     decisions: Mapping[Group, Decision]
     types: ElementTypes
     labels: Mapping[ir.Node, str]
+    bound: Bound | None = None
 
     def narrow(self) -> Iterator[tuple[Group, Decision]]:
         """The groups that change, with what they get."""

@@ -6,7 +6,8 @@ from onnxcast.formats import Format
 from onnxcast.graph.edit import cast_target, constant_of
 from onnxcast.graph.types import ElementTypes
 from onnxcast.graph.walk import label, main_graphs, model_graphs
-from onnxcast.planning.carriers import Carried, place_carriers
+from onnxcast.planning.borders import Borders
+from onnxcast.planning.bound import Bound
 from onnxcast.planning.cones import Pins, integer_pins, statistics_pins
 from onnxcast.planning.constants import constant_pins
 from onnxcast.planning.groups import Group, Kind, find_groups
@@ -16,7 +17,6 @@ from onnxcast.planning.loops import carried_pins
 from onnxcast.planning.multiplying import Multiplying
 from onnxcast.planning.pins import PinLevel, pin_level, pinned
 from onnxcast.planning.plan import Decision, Form, Plan, wide
-from onnxcast.planning.prices import Prices
 from onnxcast.planning.reasons import Reason
 from onnxcast.planning.storage import fills_type, limits_to
 from onnxcast.policy import (
@@ -66,13 +66,12 @@ def make_plan(model: ir.Model, policy: Policy, target: Target) -> Plan:
     nodes = [node for graph in graphs for node in graph]
     policy.selection.check(nodes)
     groups = find_groups(graphs, types)
-    if policy.format is None:
-        decisions = dict.fromkeys(groups, wide(Reason.SCOPE))
-    else:
-        narrow = target.realised(policy.format)
-        decisions = _Planner(model, nodes, policy, target, narrow, types).decide(groups)
     labels = {group.node: label(group.node) for group in groups if not group.node.name}
-    return Plan(decisions, types, labels)
+    if policy.format is None:
+        return Plan(dict.fromkeys(groups, wide(Reason.SCOPE)), types, labels)
+    planner = _Planner(model, nodes, policy, target, target.realised(policy.format), types)
+    decisions = planner.decide(groups)
+    return Plan(decisions, types, labels, planner.bound)
 
 
 class _Planner:
@@ -85,6 +84,7 @@ class _Planner:
         narrow: Format,
         types: ElementTypes,
     ) -> None:
+        self._model = model
         self._policy = policy
         self._types = types
         self._narrow = narrow
@@ -95,6 +95,7 @@ class _Planner:
         self._inputs = {v for v in model.graph.inputs if not v.is_initializer()}
         self._analysed: Pins = {}
         self._constants: Pins = {}
+        self.bound: Bound | None = None
 
     def decide(self, groups: list[Group]) -> dict[Group, Decision]:
         """Decisions of all groups: pinned ones first, then computing ones, then carriers."""
@@ -106,7 +107,15 @@ class _Planner:
         }
         carriers = [group for group, decision in decided.items() if decision is None]
         computing = {group: decision for group, decision in decided.items() if decision is not None}
-        moved = self._carried(carriers, computing)
+        borders = Borders(self._model, self._nodes, self._policy, self._target, self._types)
+        if self._policy.scope is Scope.ALL:
+            free = [
+                group
+                for group, decision in computing.items()
+                if _is_optional(decision) and choices[group.node] is None
+            ]
+            computing.update(borders.islands(free, carriers, computing))
+        moved, self.bound = borders.carriers(carriers, computing)
         if self._policy.scope is Scope.INPUTS:
             computing = {group: self._at_inputs(group, each) for group, each in computing.items()}
             moved = {group: self._at_inputs(group, each) for group, each in moved.items()}
@@ -136,14 +145,14 @@ class _Planner:
             refusal = refusal._replace(opset=None)  # a later one would not narrow it either
         why = (
             self._why_fixed(group)
-            or self._why_kept(group.node, choice)
+            or self._why_kept(group, choice)
             or _why_pinned(group.node, pin)
             or (refusal if form is Form.WIDE else None)
             or meant
         )
         if why is not None:
             return wide(*why)
-        if _is_carrier(group.node):
+        if _is_carrier(group):
             return None
         if pin is PinLevel.WEIGHTS:
             return self._weights_only(group)
@@ -156,12 +165,14 @@ class _Planner:
 
     def _form(self, group: Group) -> tuple[Form, Why | None]:
         """How `group` could use the format, and what refuses its native form."""
-        if group.kind is not Kind.SCHEMA:
+        if group.kind not in (Kind.SCHEMA, Kind.TIED):
             return Form.WIDE, None
+        if self._policy.is_float32r and group.kind is Kind.TIED:
+            return Form.WIDE, Why(Reason.CONTROL_FLOW)
         if self._policy.is_float32r:
             never = self._legality.why_never(group)
             return (Form.MARKED, None) if never is None else (Form.WIDE, never)
-        carrier, matmul = _is_carrier(group.node), has_meaning(group.node, Meaning.MATMUL)
+        carrier, matmul = _is_carrier(group), has_meaning(group.node, Meaning.MATMUL)
         by_storage = self._policy.scope is Scope.INPUTS or (
             not carrier
             and (
@@ -208,37 +219,6 @@ class _Planner:
             pending.extend(producer.inputs)
         return bool(seen)
 
-    def _carried(
-        self, carriers: list[Group], computing: dict[Group, Decision]
-    ) -> dict[Group, Decision]:
-        results = [v for g, d in computing.items() if d.gives for v in g.result_values()]
-        read = [
-            ((group.node, index), each.form)
-            for group, each in computing.items()
-            for index in each.reads
-            if each.read_in(index) == self._narrow
-        ]
-        moved = [v for g in carriers for v in (*g.operand_values(), *g.result_values())]
-        carried = place_carriers(
-            carriers,
-            results,
-            (use for use, form in read if form is not Form.STORAGE),
-            (use for use, form in read if form is Form.STORAGE),
-            self._narrow,
-            Prices(moved, self._narrow, self._target).of,
-        )
-        return {group: self._moved(group, carried) for group in carriers}
-
-    def _moved(self, group: Group, carried: Carried) -> Decision:
-        if group in carried.behind or group in carried.ahead:
-            behind = group in carried.behind
-            reason = Reason.CARRIES_NARROW if behind else Reason.FEEDS_NARROW
-            form = Form.MARKED if self._policy.is_float32r else Form.NATIVE
-            return Decision(self._narrow, reason, "", form, group.operands, gives=True)
-        if group in carried.cheaper:
-            return wide(Reason.CHEAPER_WIDE)
-        return wide(Reason.CARRIES_WIDE if group.results else Reason.METADATA)
-
     def _at_inputs(self, group: Group, decision: Decision) -> Decision:
         """The same decision for the operands of `group` that are graph inputs, and no others."""
         if decision.is_wide:
@@ -259,14 +239,17 @@ class _Planner:
             return Why(Reason.USER_CAST)
         if limits_to(group.node, self._narrow) and not fills_type(self._narrow):
             return Why(Reason.LIMIT)
-        return None if group.operands else Why(Reason.TYPED_BY_ATTRIBUTE)
+        has_operands = group.operands or group.exits
+        return None if has_operands else Why(Reason.TYPED_BY_ATTRIBUTE)
 
-    def _why_kept(self, node: ir.Node, choice: Choice | None) -> Why | None:
-        """What the user said that keeps `node` float32."""
+    def _why_kept(self, group: Group, choice: Choice | None) -> Why | None:
+        """What the user said that keeps `group` float32."""
         if choice is not None:
             return None if choice.wish == "narrow" else Why(_KEPT[choice.by], choice.detail)
-        outside = self._policy.scope is Scope.MATMULT and not has_meaning(node, Meaning.MATMUL)
-        return Why(Reason.SCOPE) if outside and not _is_carrier(node) else None
+        outside = self._policy.scope is Scope.MATMULT and not has_meaning(
+            group.node, Meaning.MATMUL
+        )
+        return Why(Reason.SCOPE) if outside and not _is_carrier(group) else None
 
     def _why_meant(self, group: Group, *, forced: bool) -> Why | None:
         """What the op means, or its constants are, that keeps `group` float32.
@@ -280,7 +263,7 @@ class _Planner:
             for meaning, reason in _PINNED.items():
                 if has_meaning(node, meaning):
                     return Why(reason)
-        if not (group.results or _is_carrier(node) or has_meaning(node, Meaning.MATMUL)):
+        if not (group.results or _is_carrier(group) or has_meaning(node, Meaning.MATMUL)):
             return Why(Reason.PARAMETER)
         if node in self._constants:
             return Why(*self._constants[node])
@@ -297,9 +280,15 @@ def _why_pinned(node: ir.Node, pin: PinLevel) -> Why | None:
     return Why(Reason.PINNED, pinned(node)) if pin is not PinLevel.NONE and whole else None
 
 
-def _is_carrier(node: ir.Node) -> bool:
-    """Whether `node` takes whatever format its operand has: moves it, or reads its shape."""
-    return has_meaning(node, Meaning.CARRIER) or has_meaning(node, Meaning.METADATA)
+def _is_optional(decision: Decision) -> bool:
+    """Whether a group is narrow for the sake of what it moves, and might as well be wide."""
+    return decision.reason is Reason.REQUESTED and decision.form is Form.NATIVE
+
+
+def _is_carrier(group: Group) -> bool:
+    """Whether `group` takes whatever format its operand has: moves it, or reads its shape."""
+    moves = has_meaning(group.node, Meaning.CARRIER) or group.kind is Kind.TIED
+    return moves or has_meaning(group.node, Meaning.METADATA)
 
 
 def _reads_quantised(node: ir.Node) -> bool:

@@ -43,5 +43,6 @@ class Reason(enum.Enum):
     INTEGER_VALUED = "holds whole numbers that the format cannot count"
     OUT_OF_RANGE = "a constant beyond the format's range would become infinite"
     VANISHING = "a constant too small for the format would vanish"
+    ISLAND = "the Casts around it would move more than it saves"
     CHEAPER_WIDE = "moves values at a lower price in float32: Casts elsewhere move less"
     CARRIES_WIDE = "moves wide values for a wide reader"

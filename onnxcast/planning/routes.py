@@ -8,12 +8,12 @@ from onnxcast import formats
 from onnxcast.formats import BOOL, STRING, Format
 from onnxcast.graph.edit import cast_target
 from onnxcast.graph.schemas import signature_of
-from onnxcast.graph.shapes import bytes_of
+from onnxcast.graph.shapes import Shapes, elements
 from onnxcast.graph.types import ElementTypes
-from onnxcast.graph.walk import label, model_graphs
+from onnxcast.graph.walk import label
 from onnxcast.targets import Chain, Chains, Target
 
-__all__ = ["IllegalCast", "Route", "Routes", "cast_bytes", "written"]
+__all__ = ["IllegalCast", "Route", "Routes"]
 
 
 _WITH_ALL = 13
@@ -49,11 +49,13 @@ class Route:
         node: The Cast.
         source: What its chain begins with: its operand, or what that was cast from.
         chain: Its conversions.
+        elements: How many elements it casts; a dimension that is not known counts 1.
     """
 
     node: ir.Node
     source: ir.Value
     chain: Chain
+    elements: int
 
     def __str__(self) -> str:
         return f"{label(self.node)} became {self.chain.hops} Casts: {self.chain.described}"
@@ -77,23 +79,7 @@ class Route:
     @property
     def bytes(self) -> int:
         """Bytes that the conversions write; a dimension that is not known counts 1."""
-        return written(self.node, self.chain.element_bits)
-
-
-def written(cast: ir.Node, bits: int) -> int:
-    """Bytes that a Cast writes, so many bits an element; a dimension that is not known counts 1."""
-    operand = cast.inputs[0]
-    return bytes_of(cast.outputs[0].shape or (None if operand is None else operand.shape), bits)
-
-
-def cast_bytes(model: ir.Model) -> int:
-    """Bytes that all Casts of `model` write."""
-    return sum(
-        written(node, formats.of(to).bits)
-        for graph in model_graphs(model)
-        for node in graph
-        if (to := cast_target(node)) is not None
-    )
+        return -(-self.elements * self.chain.element_bits // 8)
 
 
 class Routes:
@@ -102,11 +88,15 @@ class Routes:
     Args:
         target: Has a table of conversions.
         types: Element types of the model.
+        shapes: Shapes of the model.
         exact_bridges: As for `Chains`.
     """
 
-    def __init__(self, target: Target, types: ElementTypes, *, exact_bridges: bool = False) -> None:
+    def __init__(
+        self, target: Target, types: ElementTypes, shapes: Shapes, *, exact_bridges: bool = False
+    ) -> None:
         self._target = target
+        self._shapes = shapes
         self._exact = exact_bridges
         self._types = types
         self._chains: dict[int, Chains] = {}
@@ -129,7 +119,8 @@ class Routes:
         chain = chains.find(source, target)
         if chain is not None:
             assert operand is not None
-            return self._shortened(Route(node, operand, chain), chains)
+            size = elements(self._shapes.of(operand))
+            return self._shortened(Route(node, operand, chain, size), chains)
         why = chains.why_not(source, target)
         if BOOL in (source, target) and STRING not in (source, target) and version < _WITH_ALL:
             why = f"opset {version} has nothing in its place; raise it to {_WITH_ALL}"
@@ -145,7 +136,7 @@ class Routes:
         if not formats.contains(path[0], path[1]):
             return route
         chain = chains.chain(path[1:])
-        return Route(route.node, before, chain)
+        return dataclasses.replace(route, source=before, chain=chain)
 
     def _at(self, version: int) -> Chains:
         """The chains at an opset version, over types that its Cast takes."""

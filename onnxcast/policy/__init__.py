@@ -2,7 +2,7 @@
 
 from onnxcast.policy.io_types import IoTypes
 from onnxcast.policy.meanings import MEANINGS, Meaning, Row, has_meaning, multiplied
-from onnxcast.policy.request import Functions, MatmulOutput, Policy, make_policy
+from onnxcast.policy.request import Functions, MatmulOutput, Minimise, Policy, make_policy
 from onnxcast.policy.selection import Choice, Chooser, Selection
 from onnxcast.policy.tokens import DTYPES, TOKENS, Scope
 
@@ -16,6 +16,7 @@ __all__ = [
     "IoTypes",
     "MatmulOutput",
     "Meaning",
+    "Minimise",
     "Policy",
     "Row",
     "Scope",

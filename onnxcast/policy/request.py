@@ -26,7 +26,7 @@ from onnxcast.policy.tokens import DTYPES, TOKENS, Scope, canonical_token
 
 _T = TypeVar("_T")
 
-__all__ = ["Functions", "MatmulOutput", "Policy", "make_policy"]
+__all__ = ["Functions", "MatmulOutput", "Minimise", "Policy", "make_policy"]
 
 
 class Functions(enum.Enum):
@@ -35,6 +35,13 @@ class Functions(enum.Enum):
     KEEP = "keep"
     SPECIALISE = "specialise"
     INLINE = "inline"
+
+
+class Minimise(enum.Enum):
+    """What the placement of Casts makes least of."""
+
+    BYTES = "bytes"
+    CASTS = "casts"
 
 
 class MatmulOutput(enum.Enum):
@@ -63,6 +70,7 @@ class Policy:
             the source.
         keep_illegal_casts: Whether Casts that the target cannot do are left alone.
         exact_chains: Whether every chain must give what one Cast gives.
+        minimise: Whether Casts shall move the fewest bytes, or be the fewest.
     """
 
     scope: Scope
@@ -76,6 +84,7 @@ class Policy:
     exact_bridges: bool = False
     keep_illegal_casts: bool = False
     exact_chains: bool = False
+    minimise: Minimise = Minimise.BYTES
 
     def __post_init__(self) -> None:
         if (self.format is None) != (self.scope is Scope.NONE):
@@ -128,6 +137,7 @@ class _Options(TypedDict):
     exact_bridges: bool
     keep_illegal_casts: bool
     exact_chains: bool
+    minimise: Minimise
 
 
 def make_policy(  # noqa: PLR0913 - one keyword per option, as on the command line
@@ -153,6 +163,7 @@ def make_policy(  # noqa: PLR0913 - one keyword per option, as on the command li
     cast_bridges: str = "native",
     illegal_casts: str = "refuse",
     require_exact_chains: bool = False,
+    minimise: str = "bytes",
 ) -> Policy:
     """Resolve a token, or a scope and a dtype, to a policy.
 
@@ -191,6 +202,7 @@ def make_policy(  # noqa: PLR0913 - one keyword per option, as on the command li
             "illegal casts", illegal_casts, {"refuse": False, "keep": True}
         ),
         "exact_chains": require_exact_chains,
+        "minimise": _known("minimise", minimise, _members(Minimise)),
     }
     return Policy(scope=chosen, format=format_, **options)
 

@@ -9,7 +9,7 @@ import onnx_ir as ir
 from onnxcast import formats
 from onnxcast.diagnostics import Code, Diagnostic
 from onnxcast.formats import FLOAT32, Format
-from onnxcast.planning import Decision, Group, Plan
+from onnxcast.planning import Decision, Group, Kind, Plan
 from onnxcast.policy import Meaning, has_meaning
 from onnxcast.verification.ranges import Range, measure_magnitudes, measure_ranges
 from onnxcast.verification.session import Worker
@@ -125,7 +125,12 @@ def saturating(plan: Plan, ranges: Mapping[str, Range]) -> list[Diagnostic]:
 
 
 def _rounded_values(group: Group, decision: Decision) -> Iterator[tuple[ir.Value, Format, bool]]:
-    """The values rounded for `group`, each with the format and whether it divides by it."""
+    """The values rounded for `group`, each with the format and whether it divides by it.
+
+    What only moves values rounds none: whoever makes or reads them does.
+    """
+    if group.kind is Kind.TIED or (has_meaning(group.node, Meaning.CARRIER) and decision.gives):
+        return
     for index in decision.reads:
         value = group.node.inputs[index]
         if value is not None:

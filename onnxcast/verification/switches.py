@@ -24,7 +24,7 @@ from onnxcast import formats
 from onnxcast.formats import Format
 from onnxcast.graph.edit import Names, constant_of
 from onnxcast.graph.types import ElementTypes
-from onnxcast.graph.walk import main_graphs
+from onnxcast.graph.walk import bodies, main_graphs
 from onnxcast.planning import Decision, Group, Plan
 from onnxcast.policy import Meaning, has_meaning
 from onnxcast.verification.rounding import Roundings
@@ -172,7 +172,8 @@ class Switched:
 def _rounds(node: ir.Node, groups: _Decisions) -> bool:
     """Whether `node` rounds by itself; data movement mostly does not."""
     inside = all(decision.gives for decision in groups.values())
-    return not (has_meaning(node, Meaning.CARRIER) and inside)
+    moves = has_meaning(node, Meaning.CARRIER) or next(bodies(node), None) is not None
+    return not (moves and inside)
 
 
 def _by_node(plan: Plan) -> dict[ir.Node, dict[Group, Decision]]:

@@ -180,7 +180,7 @@ def test_explain_a_wide_reader_of_a_narrow_value(command: Command, tmp_path: Pat
                 "cast": "float16 to float32",
                 "how": how,
                 "hops": 1,
-                "bytes": 4,  # the shape of h is not declared, so it counts 1
+                "bytes": 16,  # the shape of h is not declared, but inferred
             }
         ]
 

@@ -106,7 +106,7 @@ def test_ops_whose_bodies_hold_floats_stay_wide(dtype: str, op: str, opset: int)
     found = convert(
         parse(
             f"""g (float[2,2,4,4] x) => (float[2,3,4,4] y) <float[3,2,1,1] W> {{
-                c = Conv (x, W) [body] m = {op} (c) y = Relu (m)
+                c = Conv (x, W) [body] m = {op} (c) r = Relu (m) y = Neg (r)
             }}""",
             opset=opset,
         ),

@@ -243,7 +243,7 @@ def test_the_state_of_a_scan_and_its_initializer_have_one_type(dtype: str) -> No
         <float[2,3] zero, float[4,3] U, float[3,2] V> {
             last, ys = Scan (zero, xs) <num_scan_inputs = 1, body = step
                 (float[2,3] s, float[2,4] x) => (float[2,3] s2, float[2,3] out) {
-                m = MatMul (x, U) s2 = Add (s, m) out = Sigmoid (s2)
+                m = MatMul (x, U) s2 = Add (s, m) g = Sigmoid (s2) out = Neg (g)
             }>
             y = MatMul (last, V)
         }""",

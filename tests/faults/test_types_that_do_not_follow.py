@@ -96,7 +96,7 @@ def test_a_random_fill_keeps_the_type_that_its_readers_expect(dtype: str) -> Non
 SEQUENCE = """g (float[3,4] x) => (float[3,2] y)
     <float[4,6] W, float[6,2] V, int64 two = {2}, int64 i = {0}, int64 j = {2}> {
     h = MatMul (x, W) [split] s = SplitToSequence <axis = 1> (h, two)
-    [at] a = SequenceAt (s, i) b = SequenceAt (s, j) m = Mul (a, b)
+    [at] a = SequenceAt (s, i) b = SequenceAt (s, j) n = Mul (a, b) o = Abs (n) m = Neg (o)
     [empty] e = SequenceEmpty <dtype = 1> () [one] e1 = SequenceInsert (e, m)
     [two] e2 = SequenceInsert (e1, a) [three] e3 = SequenceInsert (e2, b)
     [join] c = ConcatFromSequence <axis = 1> (e3) y = MatMul (c, V)
@@ -115,7 +115,7 @@ def test_a_sequence_without_a_dtype_is_one_of_floats(dtype: str) -> None:
     found = convert(
         """g (float[3,4] x) => (float[3,4] y) <float[4,4] W, int64 i = {0}> {
             h = MatMul (x, W) e = SequenceEmpty () s = SequenceInsert (e, h)
-            a = SequenceAt (s, i) y = Relu (a)
+            a = SequenceAt (s, i) r = Relu (a) y = Neg (r)
         }""",
         dtype,
     )

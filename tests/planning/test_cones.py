@@ -62,7 +62,7 @@ def test_only_integers_that_the_format_does_not_contain_count(
     source: str, token: str, why: Reason
 ) -> None:
     text = f"""g ({source}[4] i) => (float[4] y) <{ONE}> {{
-        c = Cast <to = 1> (i) y = Add (c, one)
+        c = Cast <to = 1> (i) y = Add (c, one) z = Sigmoid (y)
     }}"""
     assert reasons(text, token)["y"] is why
 
@@ -193,7 +193,7 @@ def test_where_two_values_meet_in_front_of_a_logarithm_the_chain_ends() -> None:
 
 def test_the_rest_of_a_rounding_is_wide() -> None:
     text = """g (float[4] x) => (float[4] y, float[4] z) {
-        h = Cast <to = 10> (x) u = Cast <to = 1> (h) y = Sub (x, u) z = Sub (x, x)
+        h = Cast <to = 10> (x) u = Cast <to = 1> (h) y = Sub (x, u) v = Sub (x, x) z = Neg (v)
     }"""
     found = reasons(text)
     assert (found["y"], found["z"]) == (Reason.RESIDUE, REQUESTED)

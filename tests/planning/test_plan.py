@@ -112,7 +112,9 @@ WIDE = [
         "z",
         "z = If (b) <then_branch = t () => (float[4,4] m) { m = Abs (x) },"
         " else_branch = e () => (float[4,4] n) { n = Neg (x) }>",
+        "all-fp32r",
     ),
+    Case(Reason.ISLAND, "z", "y = MatMul (x, x) f = Floor (y) z = Sigmoid (f)"),
     Case(Reason.NOT_A_TENSOR, "y", "y = SequenceConstruct (x) z = SequenceLength (y)"),
     Case(Reason.USER_CAST, "y", "y = Cast <to = 1> (q) z = Shape (y)"),
     Case(Reason.USER_CAST, "z:T1", "z = Cast <to = 10> (x)"),

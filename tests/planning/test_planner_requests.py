@@ -138,7 +138,9 @@ def test_infinities_of_a_constant_are_no_numbers_out_of_range(options: dict[str,
 
 
 @BY
-def test_control_flow_and_calls_keep_their_boundary(options: dict[str, Any]) -> None:
+def test_branches_hand_out_what_they_make_and_calls_give_float32(
+    options: dict[str, Any],
+) -> None:
     text = """g (float[2] x, bool b) => (float[2] y, float[2] z) {
         [a] y = If (b) <then_branch = t () => (float[2] m) { [c] m = Exp (x) },
                         else_branch = e () => (float[2] n) { [d] n = Floor (x) }>
@@ -146,7 +148,7 @@ def test_control_flow_and_calls_keep_their_boundary(options: dict[str, Any]) -> 
     } <opset_import: ["": 21], domain: "local"> F (u) => (v) { [g] v = Exp (u) }"""
     found = {name: row[:2] for name, row in rows(text, **options).items()}
     assert found == {
-        "y": ("float32", "CONTROL_FLOW"),
+        "y": ("float16", "CARRIES_NARROW"),
         "m": ("float16", "REQUESTED"),
         "n": ("float16", "REQUESTED"),
         "z": ("float32", "CALL"),

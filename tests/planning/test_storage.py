@@ -143,10 +143,11 @@ def test_what_is_no_product_is_not_worth_storing_narrow() -> None:
 
 
 def test_with_wide_products_the_other_ops_run_in_the_format() -> None:
-    text = "g (float[2,2] x) => (float[2,2] y) { h = MatMul (x, x) y = Relu (h) }"
+    text = "g (float[2,2] x) => (float[2,2] y) { h = MatMul (x, x) r = Relu (h) y = Neg (r) }"
     found = decisions(text, "all-fp16", matmul_output="wide")
     assert {name: each.form for name, each in found.items()} == {
         "h": Form.STORAGE,
+        "r": Form.NATIVE,
         "y": Form.NATIVE,
     }
 

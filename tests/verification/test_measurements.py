@@ -310,11 +310,11 @@ def test_steps_too_coarse_for_an_exponent_are_seen_through_sums(
 ) -> None:
     pins = Pins(worker, tmp_path)
     found = pins.of(EXPONENT, [-3000.0, 5.0])
-    assert set(found) == {"h", "a", "t", "y"}
+    assert set(found) == {"h", "a", "y"}
     assert found["y"] == "t goes to the exponent and up to 3000, in too coarse steps"
     # What is far below the largest comes out as 0, however coarse.
     assert pins.of(EXPONENT, [3000.0, 5.0]) == {}
     assert pins.of(EXPONENT, [-200.0, 5.0]) == {}
-    assert set(pins.of(EXPONENT, [-200.0, 5.0], token="all-bf16")) == {"h", "a", "t", "y"}
+    assert set(pins.of(EXPONENT, [-200.0, 5.0], token="all-bf16")) == {"h", "a", "y"}
     # In front of no exponent the same values are fine.
     assert pins.of(EXPONENT.replace("Softmax", "Neg"), [-3000.0, 5.0]) == {}

@@ -1,0 +1,143 @@
+"""Where narrow and wide meet: which computing groups are islands, and which data moves narrow.
+
+Both are minimum cuts over one network for the whole model. The first weighs Casts against what wide
+groups move; the second takes computing groups as they are, and places Casts around data movement.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import onnx_ir as ir
+
+from onnxcast.formats import FLOAT32
+from onnxcast.graph.edit import is_plain_cast
+from onnxcast.graph.shapes import Shapes
+from onnxcast.graph.types import ElementTypes
+from onnxcast.planning.bound import Bound
+from onnxcast.planning.carriers import Carried, place_carriers
+from onnxcast.planning.cast_cut import Fixed
+from onnxcast.planning.groups import Group
+from onnxcast.planning.islands import find_islands
+from onnxcast.planning.plan import Decision, Form, wide
+from onnxcast.planning.prices import Prices
+from onnxcast.planning.reasons import Reason
+from onnxcast.planning.storage import fills_type
+from onnxcast.policy import Minimise, Policy, Scope
+from onnxcast.targets import Target
+
+__all__ = ["Borders"]
+
+_Decisions = Mapping[Group, Decision]
+
+
+class Borders:
+    """Decides by what Casts cost, for one model under a policy that has a format."""
+
+    def __init__(
+        self,
+        model: ir.Model,
+        nodes: Sequence[ir.Node],
+        policy: Policy,
+        target: Target,
+        types: ElementTypes,
+    ) -> None:
+        assert policy.format is not None
+        self._nodes = nodes
+        self._policy = policy
+        self._target = target
+        self._types = types
+        self._narrow = target.realised(policy.format)
+        self._shapes = Shapes(model)
+        counted = policy.minimise is Minimise.CASTS or not self._ranks_known()
+        self._prices = Prices(self._narrow, target, None if counted else self._shapes)
+
+    def islands(
+        self, free: Sequence[Group], carriers: Sequence[Group], computing: _Decisions
+    ) -> dict[Group, Decision]:
+        """What is cheaper left wide.
+
+        None is if all the model would be float32 then: to narrow nothing is not what was asked for.
+
+        Args:
+            free: Those of `computing` that may have either format.
+            carriers: Groups of carriers that may be narrow.
+            computing: Decisions of all computing groups.
+        """
+        chosen = set(free)
+        others = {group: each for group, each in computing.items() if group not in chosen}
+        fixed = self._fixed(others)
+        islands = find_islands(free, carriers, fixed, self._narrow, self._prices)
+        narrow = len(islands) < len(free) or any(not each.is_wide for each in others.values())
+        found = islands if narrow or self._is_mixed() else ()
+        return {group: wide(Reason.ISLAND) for group in found}
+
+    def carriers(
+        self, carriers: Sequence[Group], computing: _Decisions
+    ) -> tuple[dict[Group, Decision], Bound | None]:
+        """What becomes of carriers, and what the Casts of the whole plan cost at least."""
+        fixed = self._fixed(computing)
+        carried = place_carriers(carriers, fixed, self._narrow, self._prices)
+        moved = {group: self._moved(group, carried) for group in carriers}
+        return moved, self._bound(carried, computing)
+
+    def _is_mixed(self) -> bool:
+        """Whether the model has values in the narrow format already."""
+        return any(
+            self._types.dtype(value) == self._narrow.dtype
+            for node in self._nodes
+            for value in (*node.inputs, *node.outputs)
+        )
+
+    def _ranks_known(self) -> bool:
+        """Whether all float32 and narrow values have a rank; a second run must find the same."""
+        dtypes = (ir.DataType.FLOAT, self._narrow.dtype)
+        return all(
+            self._shapes.of(value) is not None
+            for node in self._nodes
+            for value in node.outputs
+            if type(type_ := self._types.of(value)) is ir.TensorType and type_.dtype in dtypes
+        )
+
+    def _fixed(self, computing: _Decisions) -> Fixed:
+        """What `computing` makes and reads in the narrow format."""
+        fixed = Fixed(set(), set(), set())
+        for group, each in computing.items():
+            fixed.results.update(group.result_values() if each.gives else ())
+            uses = fixed.rounded if each.form is Form.STORAGE else fixed.reads
+            for index in each.reads:
+                if each.read_in(index) == self._narrow:
+                    uses.add((group.node, index))
+            if each.reason is Reason.USER_CAST and fills_type(self._narrow):
+                self._add_cast(fixed, group.node)
+        return fixed
+
+    def _add_cast(self, fixed: Fixed, node: ir.Node) -> None:
+        """Add `node`, a Cast of the model's own, if it is one from or to the narrow format."""
+        dtype = self._narrow.dtype
+        if dtype is not None and is_plain_cast(node, dtype):
+            fixed.reads.add((node, 0))
+        elif self._types.dtype(node.inputs[0]) == dtype and is_plain_cast(node, ir.DataType.FLOAT):
+            fixed.results.add(node.outputs[0])
+
+    def _moved(self, group: Group, carried: Carried) -> Decision:
+        if group in carried.behind or group in carried.ahead:
+            behind = group in carried.behind
+            reason = Reason.CARRIES_NARROW if behind else Reason.FEEDS_NARROW
+            form = Form.MARKED if self._policy.is_float32r else Form.NATIVE
+            return Decision(self._narrow, reason, "", form, group.operands, gives=True)
+        if group in carried.cheaper:
+            return wide(Reason.CHEAPER_WIDE)
+        moves = group.results or group.entries
+        return wide(Reason.CARRIES_WIDE if moves else Reason.METADATA)
+
+    def _bound(self, carried: Carried, computing: _Decisions) -> Bound | None:
+        if self._policy.is_float32r or self._policy.scope is Scope.INPUTS:
+            return None
+        why_not = "" if carried.exact else "prices beyond 31 bits are rounded"
+        third = {format_ for each in computing.values() for _, format_ in each.apart}
+        third.update(each.format for each in computing.values())
+        third.difference_update([FLOAT32, self._narrow])
+        if third:
+            why_not = f"some operands are {' and '.join(sorted(map(str, third)))}"
+        if self._prices.are_bits:
+            return Bound(carried.price // 8, "bytes", why_not)
+        return Bound(carried.price, "casts", why_not)

@@ -1,0 +1,57 @@
+"""What the Casts of a model cost on a target: conversions, and bytes that these write."""
+
+from typing import NamedTuple
+
+import onnx_ir as ir
+
+from onnxcast import formats
+from onnxcast.graph.edit import cast_target
+from onnxcast.graph.shapes import Shapes, bytes_of
+from onnxcast.graph.types import ElementTypes
+from onnxcast.graph.walk import model_graphs
+from onnxcast.planning.routes import Route, Routes
+from onnxcast.targets import Target
+
+__all__ = ["CastCosts", "cast_costs"]
+
+
+class CastCosts(NamedTuple):
+    """Totals over all Casts of a model.
+
+    Attributes:
+        casts: How many there are.
+        hops: Conversions that the target takes for them; one where it has none, or no table.
+        bytes: What these write; a dimension that is not known counts 1.
+    """
+
+    casts: int
+    hops: int
+    bytes: int
+
+
+def cast_costs(model: ir.Model, target: Target) -> CastCosts:
+    """The costs of the Casts of `model` on `target`."""
+    casts = [
+        node for graph in model_graphs(model) for node in graph if cast_target(node) is not None
+    ]
+    shapes, routes = Shapes(model), None
+    if target.casts is not None and casts:
+        routes = Routes(target, ElementTypes(model, in_functions=True), shapes)
+    hops = total = 0
+    for node in casts:
+        route = None if routes is None else routes.of(node)
+        if isinstance(route, Route):
+            hops += route.chain.hops
+            total += route.bytes
+        else:
+            hops += 1
+            total += _written(node, shapes)
+    return CastCosts(len(casts), hops, total)
+
+
+def _written(cast: ir.Node, shapes: Shapes) -> int:
+    """Bytes that one conversion writes for `cast`."""
+    to, operand = cast_target(cast), cast.inputs[0]
+    assert to is not None
+    shape = None if operand is None else shapes.of(operand)
+    return bytes_of(shape, formats.of(to).bits)
