@@ -55,7 +55,7 @@ def timed(model: ir.Model) -> tuple[float, float]:
         cuts.append(time.process_time() - start)
         return found
 
-    with mock.patch("onnxcast.planning.planner.place_carriers", watched):
+    with mock.patch("onnxcast.planning.borders.place_carriers", watched):
         start = time.process_time()
         make_plan(model, make_policy(fp32_cast="all-fp16"), GENERIC)
         return cuts[0], time.process_time() - start
