@@ -49,8 +49,9 @@ class Builder:
             for value in self.values
             if dtype in (None, value.dtype) and (like is None or value.shape == like.shape)
         ]
-        choice: Value = self.draw(st.sampled_from(fitting[::-1]))
-        return choice
+        index = st.integers(0, len(fitting) - 1)
+        drawn: list[int] = [self.draw(index), self.draw(index)]
+        return fitting[max(drawn)]
 
     def add(
         self,
@@ -83,9 +84,8 @@ class Builder:
         self.add(self.draw(st.sampled_from(BINARY)), operands, [(FLOAT, left.shape)])
 
     def scalar(self) -> None:
-        value, index = self.pick(), self.draw(st.integers(0, len(SCALARS) - 1))
-        constant = np.array(SCALARS[index], np.float32)
-        operands = [value.name, self.constant(f"c{index}", constant)]
+        value = self.pick()
+        operands = [value.name, self.element()]
         self.add(self.draw(st.sampled_from(BINARY)), operands, [(FLOAT, value.shape)])
 
     def matmul(self) -> None:
@@ -125,12 +125,53 @@ class Builder:
         shapes = [((rows + 1) // 2, value.shape[1]), (rows - (rows + 1) // 2, value.shape[1])]
         self.add("Split", [value.name], [(FLOAT, shape) for shape in shapes], num_outputs=2)
 
+    def slice(self) -> None:
+        value = self.pick()
+        rows = value.shape[0]
+        start = self.draw(st.integers(0, rows - 1))
+        bounds = [
+            self.constant(f"i{index}", np.array([index], np.int64)) for index in (start, rows, 0)
+        ]
+        self.add("Slice", [value.name, *bounds], [(FLOAT, (rows - start, value.shape[1]))])
+
+    def gather(self) -> None:
+        value = self.pick()
+        count = self.draw(st.integers(1, 3))
+        indices = self.constant(f"first{count}", np.zeros(count, np.int64))
+        self.add("Gather", [value.name, indices], [(FLOAT, (count, value.shape[1]))])
+
+    def pad(self) -> None:
+        value = self.pick()
+        pads = self.constant("pads", np.array([0, 0, 1, 0], np.int64))
+        operands = [value.name, pads, *self.draw(st.sampled_from([[], [self.element()]]))]
+        self.add("Pad", operands, [(FLOAT, (value.shape[0] + 1, value.shape[1]))])
+
+    def expand(self) -> None:
+        value = self.pick()
+        if value.shape[0] != 1:
+            return
+        shape = self.constant(f"rows{value.shape[1]}", np.array([3, value.shape[1]], np.int64))
+        self.add("Expand", [value.name, shape], [(FLOAT, (3, value.shape[1]))])
+
+    def beside_constant(self) -> None:
+        """A constant that data movement carries along, which the format holds or not."""
+        value, exact = self.pick(), self.draw(st.booleans())
+        array = np.full((1, value.shape[1]), 0.5 if exact else 0.1, np.float32)
+        constant = self.constant(f"row{value.shape[1]}_{exact}", array)
+        shape = (value.shape[0] + 1, value.shape[1])
+        self.add("Concat", [value.name, constant], [(FLOAT, shape)], axis=0)
+
+    def element(self) -> str:
+        """A constant of one element."""
+        index = self.draw(st.integers(0, len(SCALARS) - 1))
+        return self.constant(f"c{index}", np.array(SCALARS[index], np.float32))
+
     def where(self) -> None:
         left = self.pick()
         right = self.pick(like=left)
         condition = self.add("Greater", [left.name, right.name], [(BOOL, left.shape)])
-        operands = [*condition, right.name, self.pick(like=left).name]
-        self.add("Where", operands, [(FLOAT, left.shape)])
+        other = self.element() if self.draw(st.booleans()) else self.pick(like=left).name
+        self.add("Where", [*condition, right.name, other], [(FLOAT, left.shape)])
 
     def cast(self) -> None:
         value = self.pick(dtype=None)
@@ -157,36 +198,71 @@ class Builder:
 
     def body(self, captured: Value) -> onnx.GraphProto:
         """A branch; names inside are the same in every branch."""
-        other = self.pick(like=captured)
-        first, second = self.draw(st.tuples(st.sampled_from(UNARY), st.sampled_from(BINARY)))
         number = len(self.values)
         return helper.make_graph(
-            [
-                helper.make_node(first, [captured.name], ["inner"]),
-                helper.make_node(second, ["inner", other.name], [f"branch{number}"]),
-            ],
+            self.inside(captured, captured.name, f"branch{number}"),
             "branch",
             [],
             [helper.make_tensor_value_info(f"branch{number}", FLOAT, captured.shape)],
         )
 
+    def inside(self, like: Value, first: str, result: str) -> list[onnx.NodeProto]:
+        """Nodes that move `first`, compute, and read a captured value."""
+        other = self.pick(like=like)
+        unary, binary = self.draw(st.tuples(st.sampled_from(UNARY), st.sampled_from(BINARY)))
+        return [
+            helper.make_node("Transpose", [first], ["turned"], perm=[0, 1]),
+            helper.make_node(unary, ["turned"], ["inner"]),
+            helper.make_node(binary, ["inner", other.name], [result]),
+        ]
+
+    def loop(self) -> None:
+        """Two rounds over a state, the values of which are stacked too."""
+        start = self.pick()
+        rows, columns = start.shape
+        if rows > 8:
+            return
+        trips = self.constant("trips", np.array(2, np.int64))
+        body = helper.make_graph(
+            [
+                *self.inside(start, "state", "next"),
+                helper.make_node("Identity", ["on"], ["still"]),
+                helper.make_node("Reshape", ["next", "flat"], ["row"]),
+            ],
+            "body",
+            [
+                helper.make_tensor_value_info("round", INT64, []),
+                helper.make_tensor_value_info("on", BOOL, []),
+                helper.make_tensor_value_info("state", FLOAT, start.shape),
+            ],
+            [
+                helper.make_tensor_value_info("still", BOOL, []),
+                helper.make_tensor_value_info("next", FLOAT, start.shape),
+                helper.make_tensor_value_info("row", FLOAT, [rows * columns]),
+            ],
+        )
+        self.constant("flat", np.array([-1], np.int64))
+        results = [start.shape, (2, rows * columns)]
+        self.add("Loop", [trips, "", start.name], [(FLOAT, shape) for shape in results], body=body)
+
 
 STEPS = (
     *(Builder.unary, Builder.binary, Builder.scalar, Builder.matmul, Builder.reduce),
     *(Builder.transpose, Builder.reshape, Builder.concat, Builder.split, Builder.where),
-    *(Builder.cast, Builder.back, Builder.branch),
+    *(Builder.slice, Builder.gather, Builder.pad, Builder.expand, Builder.beside_constant),
+    *(Builder.cast, Builder.back, Builder.branch, Builder.loop),
 )
 
 
 @st.composite
-def models(draw: Draw, *, steps: int = 14) -> onnx.ModelProto:
-    """A model of 1 to `steps` random steps, with or without declared inner types."""
+def models(draw: Draw, *, least: int = 1, most: int = 14) -> onnx.ModelProto:
+    """A model of `least` to `most` random steps, with or without declared inner types."""
     builder = Builder(draw)
-    for step in draw(st.lists(st.sampled_from(STEPS), min_size=1, max_size=steps)):
+    for step in draw(st.lists(st.sampled_from(STEPS), min_size=least, max_size=most)):
         step(builder)
     made = builder.values[len(builder.inputs) :] or [builder.inputs[0]]
     last = made[-1]
-    others = draw(st.lists(st.sampled_from(made), max_size=2))
+    others = draw(st.lists(st.sampled_from(made), max_size=4))
     outputs = {value.name: value for value in (last, *others)}
     graph = helper.make_graph(
         builder.nodes,

@@ -89,7 +89,7 @@ def _size(dim: onnx.TensorShapeProto.Dimension) -> int | str | None:
 
 def elements(shape: ir.Shape | None) -> int:
     """How many elements a value of `shape` has; 1 if not even its rank is known."""
-    return math.prod(size for size in shape or () if isinstance(size, int))
+    return math.prod(size for size in shape or () if isinstance(size, int) and size >= 0)
 
 
 def bytes_of(shape: ir.Shape | None, bits: int) -> int:
