@@ -18,6 +18,7 @@ from onnxcast.passes import (
     LowerBoolCastsPass,
     MatmulOperandsPass,
     NormalisePass,
+    RetypeFillsPass,
     ShrinkInitializersPass,
     SpecialiseFunctionsPass,
     TidyPass,
@@ -104,7 +105,7 @@ def narrowing_passes(policy: Policy, target: Target) -> tuple[ir.passes.InPlaceP
     chosen = narrowing.get(policy.scope)
 
     def shrinking() -> tuple[ir.passes.InPlacePass, ...]:
-        return (ShrinkInitializersPass(),) if policy.inline_cast else ()
+        return (ShrinkInitializersPass(), RetypeFillsPass()) if policy.inline_cast else ()
 
     return (
         *(() if chosen is None else (chosen(policy=policy, target=target),)),

@@ -16,6 +16,7 @@ from onnxcast.graph.walk import model_graphs
 __all__ = [
     "Casts",
     "Names",
+    "absorb_casts",
     "cast_target",
     "constant_of",
     "is_plain_cast",
@@ -99,6 +100,15 @@ def set_constant(value: ir.Value, tensor: ir.TensorProtocol) -> None:
     else:
         node.attributes["value"] = ir.AttrTensor("value", tensor)
     retype(value, tensor.dtype)
+
+
+def absorb_casts(value: ir.Value, dtype: ir.DataType) -> None:
+    """Let `value`, which is `dtype` now, take the place of all Casts of it, its only readers."""
+    for cast in value.consumers():
+        cast.outputs[0].replace_all_uses_with(value)
+        assert cast.graph is not None
+        cast.graph.remove(cast, safe=True)
+    retype(value, dtype)
 
 
 def take_place(old: ir.Node, nodes: Sequence[ir.Node]) -> None:

@@ -10,6 +10,7 @@ from onnxcast.passes.legalise_casts import LegaliseCastsPass
 from onnxcast.passes.lower_bool_casts import LowerBoolCastsPass
 from onnxcast.passes.matmul_operands import MatmulOperandsPass
 from onnxcast.passes.normalise import NormalisePass
+from onnxcast.passes.retype_fills import RetypeFillsPass
 from onnxcast.passes.shrink_initializers import ShrinkInitializersPass
 from onnxcast.passes.specialise_functions import SpecialiseFunctionsPass
 from onnxcast.passes.tidy import TidyPass
@@ -25,6 +26,7 @@ __all__ = [
     "LowerBoolCastsPass",
     "MatmulOperandsPass",
     "NormalisePass",
+    "RetypeFillsPass",
     "ShrinkInitializersPass",
     "SpecialiseFunctionsPass",
     "TidyPass",

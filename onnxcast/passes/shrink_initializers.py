@@ -11,8 +11,9 @@ After::
     <float16[2,2] W = {...}>
     y = MatMul (x, W)
 
-Bit-exact with respect to the Cast that it absorbs; weights are narrowed when they are written, not
-here. Initializers and Constant nodes of every scope are visited. Seed: shrinkTensor.
+A small constant that others read in its own type is stored once more. Bit-exact with respect to the
+Cast that it absorbs; weights are narrowed when they are written, not here. Initializers and
+Constant nodes of every scope are visited. Seed: shrinkTensor.
 """
 
 import enum
@@ -25,9 +26,18 @@ import onnx_ir as ir
 from onnxcast import formats
 from onnxcast.diagnostics import Code, Diagnostic
 from onnxcast.files import NarrowedTensor, weight_range
-from onnxcast.graph.edit import cast_target, constant_of, is_plain_cast, set_constant
+from onnxcast.graph.edit import (
+    Names,
+    absorb_casts,
+    cast_target,
+    constant_of,
+    is_plain_cast,
+    new_constant,
+    set_constant,
+)
 from onnxcast.graph.schemas import Schemas
 from onnxcast.graph.walk import model_graphs
+from onnxcast.planning import is_copied
 
 __all__ = ["ShrinkGuard", "ShrinkInitializersPass"]
 
@@ -68,24 +78,46 @@ class ShrinkInitializersPass(ir.passes.InPlacePass):
         ]
         guards = {value: _guard(value, schemas) for value in candidates}
         _guard_shared(guards, model)
+        names = Names(model) if any(guards.values()) else None
         for value, guard in guards.items():
             if guard is None:
                 self._shrink(value)
-            else:
+            elif names is None or not self._copy(model, value, guard, names):
                 self._note(Code.INITIALIZER_KEPT, value, guard.value)
-        return ir.passes.PassResult(model, None in guards.values())
+        changes = (Code.INITIALIZER_SHRUNK, Code.INITIALIZER_COPIED)
+        changed = any(finding.code in changes for finding in self.findings)
+        return ir.passes.PassResult(model, changed)
+
+    def _copy(self, model: ir.Model, value: ir.Value, guard: ShrinkGuard, names: Names) -> bool:
+        """Store small constants once more for each format; return whether there are such."""
+        tensor = constant_of(value)
+        if tensor is None or guard is not ShrinkGuard.READ_WIDE or not is_copied(tensor):
+            return False
+        casts: dict[ir.DataType, list[ir.Node]] = {}
+        for node in value.consumers():
+            dtype = cast_target(node)
+            if dtype is None or not _narrows(node) or node.outputs[0].is_graph_output():
+                continue
+            if not _overflows(tensor, formats.of(dtype)):
+                casts.setdefault(dtype, []).append(node)
+        for dtype, nodes in casts.items():
+            name = names.fresh(nodes[0].outputs[0].name or "")
+            copy = new_constant(model, value, NarrowedTensor(tensor, dtype, name=name), names)
+            for cast in nodes:
+                cast.outputs[0].replace_all_uses_with(copy)
+                assert cast.graph is not None
+                cast.graph.remove(cast, safe=True)
+            message = f"stored as {formats.of(dtype).name} too, as it {guard.value}"
+            self._note(Code.INITIALIZER_COPIED, value, message)
+        return bool(casts)
 
     def _shrink(self, value: ir.Value) -> None:
-        tensor, casts = constant_of(value), value.consumers()
-        dtype = cast_target(casts[0])
+        tensor, dtype = constant_of(value), cast_target(value.consumers()[0])
         assert tensor is not None
         assert dtype is not None
         narrow = NarrowedTensor(tensor, dtype)
         set_constant(value, narrow)
-        for cast in casts:
-            cast.outputs[0].replace_all_uses_with(value)
-            assert cast.graph is not None
-            cast.graph.remove(cast, safe=True)
+        absorb_casts(value, dtype)
         ShrinkInitializersPass.tensor_shrink += tensor.nbytes
         message = f"stored as {formats.of(dtype).name}, {tensor.nbytes - narrow.nbytes} bytes less"
         self._note(Code.INITIALIZER_SHRUNK, value, message)

@@ -1,6 +1,7 @@
 """Type groups, decisions with reasons, and the placement of Casts."""
 
 from onnxcast.planning.bound import Bound
+from onnxcast.planning.copies import is_copied
 from onnxcast.planning.costs import CastCosts, cast_costs
 from onnxcast.planning.groups import Group, Kind
 from onnxcast.planning.marks import forget_marks, is_marked, marked_format, marked_operands
@@ -34,6 +35,7 @@ __all__ = [
     "cast_costs",
     "forget_marks",
     "forget_pins",
+    "is_copied",
     "is_marked",
     "make_plan",
     "marked_format",

@@ -10,6 +10,7 @@ import onnx_ir as ir
 
 from onnxcast.formats import FLOAT32
 from onnxcast.graph.edit import is_plain_cast
+from onnxcast.graph.fills import retyped_fill
 from onnxcast.graph.shapes import Shapes
 from onnxcast.graph.types import ElementTypes
 from onnxcast.planning.bound import Bound
@@ -99,16 +100,23 @@ class Borders:
 
     def _fixed(self, computing: _Decisions) -> Fixed:
         """What `computing` makes and reads in the narrow format."""
-        fixed = Fixed(set(), set(), set())
+        fixed = Fixed(set(), set(), set(), set())
         for group, each in computing.items():
             fixed.results.update(group.result_values() if each.gives else ())
             uses = fixed.rounded if each.form is Form.STORAGE else fixed.reads
             for index in each.reads:
                 if each.read_in(index) == self._narrow:
                     uses.add((group.node, index))
+            if each.reason is Reason.TYPED_BY_ATTRIBUTE and self._is_fill(group.node):
+                fixed.fills.update(group.result_values())
             if each.reason is Reason.USER_CAST and fills_type(self._narrow):
                 self._add_cast(fixed, group.node)
         return fixed
+
+    def _is_fill(self, node: ir.Node) -> bool:
+        """Whether `node` can fill its result in the narrow format."""
+        dtype = self._narrow.dtype
+        return dtype is not None and retyped_fill(node, dtype, self._types.schemas) is not None
 
     def _add_cast(self, fixed: Fixed, node: ir.Node) -> None:
         """Add `node`, a Cast of the model's own, if it is one from or to the narrow format."""

@@ -1,8 +1,9 @@
 """What Casts cost between groups whose formats are free, as a network to be cut.
 
 A Cast is paid once per value and direction, however many read it. A constant costs nothing to
-convert, but two copies of it cost the second. There is one network for a model: subgraphs read
-outer values, and control flow ties what they hand in and out. The side of the source is float32.
+convert, but a large one that is read in both formats is cast for one of them. There is one network
+for a model: subgraphs read outer values, and control flow ties what they hand in and out. The side
+of the source is float32.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -14,7 +15,9 @@ import onnx_ir as ir
 from onnxcast import formats
 from onnxcast.formats import Format
 from onnxcast.graph.edit import constant_of
+from onnxcast.graph.fills import fill_values
 from onnxcast.graph.ties import Exit
+from onnxcast.planning.copies import is_copied
 from onnxcast.planning.groups import Group
 from onnxcast.planning.min_cut import SINK, SOURCE, MinCut
 from onnxcast.planning.prices import Prices
@@ -35,11 +38,13 @@ class Fixed(NamedTuple):
         results: What they give.
         reads: Operands that they read.
         rounded: Operands that are rounded to the format and read in float32.
+        fills: What can be made in either format, at the same price.
     """
 
     results: set[ir.Value]
     reads: set[Use]
     rounded: set[Use]
+    fills: set[ir.Value]
 
 
 class Cheapest(NamedTuple):
@@ -149,8 +154,8 @@ class CastCut:
 
     def _add(self, value: ir.Value, tainted: Collection[Group]) -> None:
         constant = constant_of(value)
-        if constant is not None and constant.size == 1:
-            return  # written anew for whoever wants the other format
+        if constant is not None and is_copied(constant):
+            return
         down, up = self._prices.of(value)
         if self._is_rounded(value):
             # Whoever reads it rounded and in float32 pays for the Cast up in any case.
@@ -162,7 +167,7 @@ class CastCut:
             self._add_result(self._ids[group], readers, down, None if group in tainted else up)
         elif value in self._fixed.results:
             self._pay_up(readers, SINK, up)
-        elif constant is None:
+        elif constant is None and value not in self._fixed.fills:
             self._pay_down(readers, SOURCE, down)
         else:
             self._pay_copy(readers, down)
@@ -247,9 +252,11 @@ def _operands(group: Group) -> Iterable[Use]:
 
 
 def _fits(value: ir.Value, narrow: Format) -> bool:
-    """Whether `value` is a small constant that the format holds exactly."""
-    tensor = constant_of(value)
-    if tensor is None or tensor.size > 1024 or tensor.dtype != ir.DataType.FLOAT:
+    """Whether `value` is a small constant or a fill that the format holds exactly."""
+    tensor, producer = constant_of(value), value.producer()
+    array = None if producer is None else fill_values(producer)
+    if tensor is not None and tensor.size <= 1024 and tensor.dtype == ir.DataType.FLOAT:
+        array = tensor.numpy()
+    if array is None:
         return False
-    array = tensor.numpy()
     return bool(np.array_equal(formats.round_to(array, narrow), array, equal_nan=True))
