@@ -2,6 +2,7 @@
 
 from onnxcast.planning.groups import Group
 from onnxcast.planning.marks import forget_marks, is_marked, marked_format, marked_operands
+from onnxcast.planning.moves import CastMoves, Move
 from onnxcast.planning.operands import unmultiplied
 from onnxcast.planning.opsets import native_opset
 from onnxcast.planning.pins import PinLevel, forget_pins, pin, pin_level, pinned, unpin
@@ -14,10 +15,12 @@ from onnxcast.planning.routes import IllegalCast, Route, Routes, cast_bytes, wri
 from onnxcast.planning.storage import Rounded
 
 __all__ = [
+    "CastMoves",
     "Decision",
     "Form",
     "Group",
     "IllegalCast",
+    "Move",
     "PinLevel",
     "Plan",
     "PlannedPass",

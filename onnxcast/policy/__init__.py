@@ -2,14 +2,17 @@
 
 from onnxcast.policy.io_types import IoTypes
 from onnxcast.policy.meanings import MEANINGS, Meaning, Row, has_meaning, multiplied
-from onnxcast.policy.request import Functions, MatmulOutput, Policy, make_policy
+from onnxcast.policy.properties import PROPERTIES, Properties, commutes, is_closed
+from onnxcast.policy.request import CastFolding, Functions, MatmulOutput, Policy, make_policy
 from onnxcast.policy.selection import Choice, Chooser, Selection
 from onnxcast.policy.tokens import DTYPES, TOKENS, Scope
 
 __all__ = [
     "DTYPES",
     "MEANINGS",
+    "PROPERTIES",
     "TOKENS",
+    "CastFolding",
     "Choice",
     "Chooser",
     "Functions",
@@ -17,10 +20,13 @@ __all__ = [
     "MatmulOutput",
     "Meaning",
     "Policy",
+    "Properties",
     "Row",
     "Scope",
     "Selection",
+    "commutes",
     "has_meaning",
+    "is_closed",
     "make_policy",
     "multiplied",
 ]

@@ -26,7 +26,7 @@ from onnxcast.policy.tokens import DTYPES, TOKENS, Scope, canonical_token
 
 _T = TypeVar("_T")
 
-__all__ = ["Functions", "MatmulOutput", "Policy", "make_policy"]
+__all__ = ["CastFolding", "Functions", "MatmulOutput", "Policy", "make_policy"]
 
 
 class Functions(enum.Enum):
@@ -42,6 +42,16 @@ class MatmulOutput(enum.Enum):
 
     NARROW = "narrow"
     WIDE = "wide"
+
+
+class CastFolding(enum.Enum):
+    """Which Casts that a model came with may go."""
+
+    EXACT = "exact"
+    """Those that change no value."""
+
+    DROP_NARROWING = "drop-narrowing"
+    """Also round trips of floats to a narrower one and back, whose rounding is lost."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -63,6 +73,7 @@ class Policy:
             the source.
         keep_illegal_casts: Whether Casts that the target cannot do are left alone.
         exact_chains: Whether every chain must give what one Cast gives.
+        cast_folding: Which Casts that the model came with may go.
     """
 
     scope: Scope
@@ -76,6 +87,7 @@ class Policy:
     exact_bridges: bool = False
     keep_illegal_casts: bool = False
     exact_chains: bool = False
+    cast_folding: CastFolding = CastFolding.EXACT
 
     def __post_init__(self) -> None:
         if (self.format is None) != (self.scope is Scope.NONE):
@@ -128,6 +140,7 @@ class _Options(TypedDict):
     exact_bridges: bool
     keep_illegal_casts: bool
     exact_chains: bool
+    cast_folding: CastFolding
 
 
 def make_policy(  # noqa: PLR0913 - one keyword per option, as on the command line
@@ -153,6 +166,7 @@ def make_policy(  # noqa: PLR0913 - one keyword per option, as on the command li
     cast_bridges: str = "native",
     illegal_casts: str = "refuse",
     require_exact_chains: bool = False,
+    cast_folding: str = "exact",
 ) -> Policy:
     """Resolve a token, or a scope and a dtype, to a policy.
 
@@ -191,6 +205,7 @@ def make_policy(  # noqa: PLR0913 - one keyword per option, as on the command li
             "illegal casts", illegal_casts, {"refuse": False, "keep": True}
         ),
         "exact_chains": require_exact_chains,
+        "cast_folding": _known("cast folding", cast_folding, _members(CastFolding)),
     }
     return Policy(scope=chosen, format=format_, **options)
 
