@@ -57,10 +57,10 @@ def losses(source: Format, middle: Format) -> str:
     if middle.significand < source.significand:
         bits = "bit" if middle.significand == 1 else "bits"
         lost.append(f"the rounding to {middle.significand} significand {bits}")
-    if middle.max < source.max:
-        lost.append(f"the range of ±{middle.max:g}")
-    if middle.smallest > source.smallest:
+    if 2 * middle.max <= source.max:  # a whole exponent, not the last bits of the largest number
+        lost.append(f"the limit of {middle.max:g}")
+    if middle.emin > source.emin:
         lost.append(f"the underflow below 2**{middle.smallest}")
-    if middle.min > 0 > source.min or middle.has_negative_zero < source.has_negative_zero:
-        lost.append("the handling of signs")
-    return " and ".join(lost) or "the handling of NaN"
+    if (middle.signed, middle.has_negative_zero) < (source.signed, source.has_negative_zero):
+        lost.append("what becomes of signs")
+    return " and ".join(lost) or "what becomes of infinities and NaN"

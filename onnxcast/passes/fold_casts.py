@@ -80,7 +80,8 @@ class FoldCastsPass(ir.passes.InPlacePass):
         folder = _Folder(ElementTypes(model), self._is_native)
         self._apply(folder.rules(self._folding), model)
         folder.clean_up()
-        found = [*folder.findings, *_merge_repeats(model)] or self._move(model, folder)
+        folder.merge(model)
+        found = folder.findings or self._move(model, folder)
         self.findings.extend(found)
         return bool(found)
 
@@ -99,8 +100,8 @@ class FoldCastsPass(ir.passes.InPlacePass):
             finding_about(
                 group.node,
                 Code.CAST_MOVED,
-                f"{label(group.node)} runs in {move.source} instead of {move.middle}, which its "
-                "Casts lead from",
+                f"{label(group.node)} runs in {move.source}, which its operands come from, "
+                f"not {move.middle}",
             )
             for move in found
             for group in move.groups
@@ -156,6 +157,16 @@ class _Folder:
             output = node.outputs[0]
             if node.graph is not None and not (output.uses() or output.is_graph_output()):
                 node.graph.remove(node, safe=True)
+
+    def merge(self, model: ir.Model) -> None:
+        """Let readers of repeated Casts read the first; a graph output may become an Identity."""
+        for value, first in repeated_casts(model).items():
+            node = value.producer()
+            assert node is not None
+            source = self._format(node.inputs[0]) or "unknown"
+            self._note(Code.CAST_MERGED, f"{source} to {self._format(value)} again", first, value)
+            if not bypass(value, first):
+                take_place(node, [ir.node("Identity", [first], name=node.name)])
 
     def folds_from(self, source: Format, cast: ir.Node) -> bool:
         """Whether `cast` folds with a first Cast from `source` to what it reads."""
@@ -269,17 +280,3 @@ def _any_cast(op: Any, x: Any) -> Any:
 def _saturates(node: ir.Node) -> bool:
     attribute = node.attributes.get("saturate")
     return attribute is None or attribute.is_ref() or bool(attribute.as_int())
-
-
-def _merge_repeats(model: ir.Model) -> list[Diagnostic]:
-    """Let readers of repeated Casts read the first; a second graph output becomes an Identity."""
-    findings = []
-    for value, first in repeated_casts(model).items():
-        node = value.producer()
-        assert node is not None
-        message = f"{value.name} is {first.name} again"
-        findings.append(finding_about(node, Code.CAST_MERGED, message))
-        if not bypass(value, first):
-            identity = ir.node("Identity", [first], name=node.name)
-            take_place(node, [identity])
-    return findings

@@ -34,7 +34,7 @@ class Properties:
         op: Its name, with its domain if that is not ONNX's.
         commutes: Whether it commutes with Casts, too.
         moves: Whether it moves elements, which it may do in formats of every kind. Other ops flip
-            signs or compare, which integers and floats without a negative zero do otherwise.
+            signs or compare, which integers and floats without a negative zero or NaN do otherwise.
         when: The condition.
     """
 
@@ -90,7 +90,8 @@ def _row(node: ir.Node, format_: Format) -> Properties | None:
         return None
     if row.moves:  # and fills up with zeros
         return None if format_.kind is Kind.STRING or format_ == FLOAT8E8M0 else row
-    return row if format_.kind is Kind.FLOAT and format_.has_negative_zero else None
+    complete = format_.has_negative_zero and format_.has_nan
+    return row if format_.kind is Kind.FLOAT and complete else None
 
 
 def is_closed(node: ir.Node, format_: Format) -> bool:

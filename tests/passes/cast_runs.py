@@ -40,8 +40,10 @@ class Step:
 
     def node(self, source: str, result: str) -> onnx.NodeProto:
         assert self.to.dtype is not None
-        more = {} if self.saturates else {"saturate": 0}
-        return helper.make_node("Cast", [source], [result], to=int(self.to.dtype), **more)
+        node = helper.make_node("Cast", [source], [result], to=int(self.to.dtype))
+        if not self.saturates:
+            node.attribute.append(helper.make_attribute("saturate", 0))
+        return node
 
     def __str__(self) -> str:
         return str(self.to) + ("" if self.saturates else " without saturation")
@@ -109,7 +111,7 @@ def _wide_integers(format_: Format) -> Array:
 def _wide_floats(dtype: np.dtype[Any]) -> Array:
     """Values of the smaller floats, what lies just beside and half way between, and any others."""
     small = [each for each in CASTABLE if each.kind is Kind.FLOAT and each.bits <= 16]
-    found = []
+    found: list[Array] = []
     for each in small:
         exact = all_values(each).astype(np.float64)
         exact = np.unique(exact[np.isfinite(exact)])[:: 37 if each.bits == 16 else 1]
@@ -139,20 +141,16 @@ def by_reference(source: Array, steps: Sequence[Step]) -> Array:
         elif source.dtype.isbuiltin == 2:  # of ml_dtypes
             integers = source.dtype.name.startswith(("int", "uint"))
             source = source.astype(np.int64 if integers else np.float64)
-        [source] = _reference(step).run(None, {"x": source})
+        results = _reference(step).run(None, {"x": source})
+        source = np.asarray(next(iter(results)))
     return source
 
 
 @functools.cache
 def _reference(step: Step) -> onnx.reference.ReferenceEvaluator:
-    version = onnx.defs.onnx_opset_version()
-    graph = helper.make_graph(
-        [step.node("x", "y")],
-        "cast",
-        [onnx.ValueInfoProto(name="x")],
-        [onnx.ValueInfoProto(name="y")],
-    )
-    opsets = [helper.make_opsetid("", version)]
+    x, y = (onnx.ValueInfoProto(name=name) for name in ("x", "y"))
+    graph = helper.make_graph([step.node("x", "y")], "cast", [x], [y])
+    opsets = [helper.make_opsetid("", onnx.defs.onnx_opset_version())]
     return onnx.reference.ReferenceEvaluator(helper.make_model(graph, opset_imports=opsets))
 
 

@@ -130,7 +130,7 @@ def runs(source: Format, first: Step) -> dict[Step, Array]:
     """Results of two steps by the second, but for strings that are printed or parsed between."""
     if STRING in (source, first.to) and source != first.to:
         return {}
-    found = {}
+    found: dict[Step, Array] = {}
     for known in (True, False):
         lasts = [step for step in STEPS if (step.to in IN_ORT) == known]
         found.update(zip(lasts, by_runtime(source, [first], lasts), strict=True))
