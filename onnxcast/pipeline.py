@@ -24,7 +24,7 @@ from onnxcast.passes import (
     TidyPass,
 )
 from onnxcast.planning import PlannedPass
-from onnxcast.policy import DTYPES, Functions, Policy, Scope
+from onnxcast.policy import DTYPES, CastFolding, Functions, Policy, Scope
 from onnxcast.targets import Chains, Target
 
 __all__ = ["build_pipeline", "fitted", "narrowing_passes", "preparing_passes"]
@@ -111,7 +111,7 @@ def narrowing_passes(policy: Policy, target: Target) -> tuple[ir.passes.InPlaceP
     return (
         *(() if chosen is None else (chosen(policy=policy, target=target),)),
         *((IoTypesPass(policy.io_types, target),) if policy.io_types.changes else ()),
-        FoldCastsPass(target.is_native, keeps=_keeps(policy)),
+        _folding(policy, target),
         *shrinking(),
         *(_legalising(policy, target) if target.casts is not None else ()),
         *(shrinking() if target.casts is not None else ()),
@@ -137,7 +137,13 @@ def _legalising(policy: Policy, target: Target) -> tuple[ir.passes.InPlacePass, 
         keep_illegal=policy.keep_illegal_casts,
         exact_only=policy.exact_chains,
     )
-    return legalise, FoldCastsPass(target.is_native, keeps=_keeps(policy))
+    return legalise, _folding(policy, target)
+
+
+def _folding(policy: Policy, target: Target) -> FoldCastsPass:
+    """Fold what the plan made, and nothing but exactly; what is left is to outlast later runs."""
+    marks = policy.cast_folding is CastFolding.DROP_NARROWING
+    return FoldCastsPass(target.is_native, keeps=_keeps(policy), marks=marks)
 
 
 def _keeps(policy: Policy) -> Callable[[ir.Node], bool]:

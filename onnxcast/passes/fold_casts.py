@@ -35,7 +35,7 @@ from onnxcast.graph.findings import finding_about
 from onnxcast.graph.repeats import repeated_casts
 from onnxcast.graph.types import ElementTypes
 from onnxcast.graph.walk import label, model_graphs
-from onnxcast.planning import CastMoves
+from onnxcast.planning import CastMoves, is_planned_rounding, mark_roundings
 from onnxcast.policy import CastFolding
 
 __all__ = ["FoldCastsPass"]
@@ -52,6 +52,7 @@ class FoldCastsPass(ir.passes.InPlacePass):
         folding: Whether narrowing round trips are removed as well, which changes values.
         keeps: Whether a node has to stay in its format; others may run in a narrower one if no bit
             of their results depends on that. Pinned ones stay in any case.
+        marks: Whether the narrowing round trips that are left get a mark, which keeps them.
 
     Attributes:
         findings: One per fold of the last call, naming pair and values.
@@ -62,10 +63,13 @@ class FoldCastsPass(ir.passes.InPlacePass):
         is_native: IsNative = lambda _source, _target: True,
         folding: CastFolding = CastFolding.EXACT,
         keeps: Callable[[ir.Node], bool] = lambda _node: False,
+        *,
+        marks: bool = False,
     ) -> None:
         self._is_native = is_native
         self._folding = folding
         self._keeps = keeps
+        self._marks = marks
         self.findings: list[Diagnostic] = []
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
@@ -73,7 +77,8 @@ class FoldCastsPass(ir.passes.InPlacePass):
         self.findings = []
         while self._round(model):
             pass
-        return ir.passes.PassResult(model, bool(self.findings))
+        marked = self._marks and mark_roundings(model)
+        return ir.passes.PassResult(model, bool(self.findings) or marked)
 
     def _round(self, model: ir.Model) -> bool:
         """Fold and merge; where that changes nothing, move. Return whether anything changed."""
@@ -220,6 +225,9 @@ class _Folder:
 
     def _is_round_trip(self, context: object, x: ir.Value, cast: ir.Value) -> MatchResult:
         del context
+        second = cast.producer()
+        if second is None or is_planned_rounding(second):
+            return MatchResult().fail("an earlier run of the conversion rounds here", cast)
         source, middle, target = self._first_source(x), self._format(x), self._format(cast)
         if source is None or middle is None or target is None:
             return MatchResult().fail("not a Cast of a Cast, or of an unknown type", cast)

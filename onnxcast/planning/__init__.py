@@ -11,6 +11,7 @@ from onnxcast.planning.plan import Decision, Form, Plan
 from onnxcast.planning.planned_pass import PlannedPass
 from onnxcast.planning.planner import make_plan
 from onnxcast.planning.reasons import Reason
+from onnxcast.planning.roundings import is_planned_rounding, mark_roundings
 from onnxcast.planning.routes import IllegalCast, Route, Routes, cast_bytes, written
 from onnxcast.planning.storage import Rounded
 
@@ -33,7 +34,9 @@ __all__ = [
     "forget_marks",
     "forget_pins",
     "is_marked",
+    "is_planned_rounding",
     "make_plan",
+    "mark_roundings",
     "marked_format",
     "marked_operands",
     "native_opset",

@@ -5,7 +5,7 @@ from onnxcast import formats
 from onnxcast.diagnostics import Code
 from onnxcast.graph.walk import model_graphs
 from onnxcast.passes import FoldCastsPass
-from onnxcast.planning import pin
+from onnxcast.planning import is_planned_rounding, pin
 from onnxcast.policy import CastFolding
 from onnxcast.targets import get_target
 from tests import golden
@@ -220,3 +220,12 @@ def test_a_dropped_round_trip_leaves_the_narrow_value_to_its_other_readers() -> 
     FoldCastsPass(folding=CastFolding.DROP_NARROWING)(model)
     assert [node.op_type for node in model.graph] == ["Cast", "Neg", "Abs"]
     assert model.graph[1].inputs[0] is model.graph.inputs[0]
+
+
+def test_a_marked_round_trip_outlasts_a_run_that_drops_them() -> None:
+    model = parsed("a = Cast <to = 17> (x) y = Cast <to = 1> (a)", "float[4] x", "float[4] y")
+    marking = FoldCastsPass(marks=True)
+    assert marking(model).modified
+    assert not marking(model).modified
+    assert [is_planned_rounding(node) for node in model.graph] == [False, True]
+    assert not FoldCastsPass(folding=CastFolding.DROP_NARROWING)(model).modified
