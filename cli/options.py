@@ -166,8 +166,9 @@ def choice_of_format(command: _Command) -> _Command:
                 metavar="exact|drop-narrowing",
                 show_default=True,
                 help="Which Casts of the source may go: those that change no value, or also round "
-                "trips to a narrower float and back. Dropping these changes values: the result "
-                "loses their rounding, is still proved against the source, and names each.",
+                "trips to a narrower float and back. To drop these changes values: the result "
+                "loses their rounding and says so of each. It is proved against the source all the "
+                "same, which may need --tolerance.",
             ),
             click.option(
                 "--functions",
