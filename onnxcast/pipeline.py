@@ -88,6 +88,7 @@ def preparing_passes(policy: Policy, target: Target) -> tuple[ir.passes.InPlaceP
     return (
         *(() if prepare is None else (prepare(),)),
         NormalisePass(),
+        TidyPass(),  # what nobody reads must have no say in where Casts go
         FoldCastsPass(target.is_native, policy.cast_folding, _keeps(policy)),
         *((LowerBoolCastsPass(target),) if target.casts is not None else ()),
         TidyPass(),

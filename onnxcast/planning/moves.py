@@ -33,7 +33,7 @@ from onnxcast.planning.groups import Group, Kind
 from onnxcast.planning.legality import Legality
 from onnxcast.planning.marks import marked_format, marked_operands
 from onnxcast.planning.pins import pinned
-from onnxcast.policy import commutes
+from onnxcast.policy import Meaning, commutes, has_meaning
 
 __all__ = ["CastMoves", "Move"]
 
@@ -150,6 +150,10 @@ class CastMoves:
         (origin,) = origins
         constants = (value for value in operands if value not in self._origins)
         if not commutes(node, origin) or not all(_fits(value, origin) for value in constants):
+            return
+        # onnxruntime computes what it has no narrow kernel for in float32, and takes a Cast right
+        # before that away with its rounding.
+        if not has_meaning(node, Meaning.CARRIER) and any(map(_is_cast_twice, operands)):
             return
         if self._legality.why_not(group, origin) is None:
             self._groups[node] = group
@@ -285,6 +289,12 @@ def _shape(value: ir.Value) -> ir.Shape | None:
     if value.shape is not None or node is None or cast_target(node) is None:
         return value.shape
     return None if node.inputs[0] is None else node.inputs[0].shape
+
+
+def _is_cast_twice(value: ir.Value) -> bool:
+    cast = value.producer()
+    first = None if cast is None or cast.inputs[0] is None else cast.inputs[0].producer()
+    return cast is not None and first is not None and None not in map(cast_target, (cast, first))
 
 
 def _fits(value: ir.Value, format_: Format) -> bool:
