@@ -23,6 +23,7 @@ import click
 from onnxcast.errors import InputError
 
 _DEFAULT_FUNCTIONS = "specialise"
+_DEFAULT_CAST_FOLDING = "exact"
 _DEFAULT_FP32R_BITS = 11
 _BAD_USAGE = 2
 _Command = TypeVar("_Command", bound=Callable[..., Any])
@@ -160,6 +161,16 @@ def choice_of_format(command: _Command) -> _Command:
                 help="Give mask constants below the range of the format its lowest number.",
             ),
             click.option(
+                "--cast-folding",
+                default=_DEFAULT_CAST_FOLDING,
+                metavar="exact|drop-narrowing",
+                show_default=True,
+                help="Which Casts of the source may go: those that change no value, or also round "
+                "trips to a narrower float and back. To drop these changes values: the result "
+                "loses their rounding and says so of each. It is proved against the source all the "
+                "same, which may need --tolerance.",
+            ),
+            click.option(
                 "--functions",
                 default=_DEFAULT_FUNCTIONS,
                 metavar="specialise|inline|keep",
@@ -196,6 +207,7 @@ def is_asked(options: Mapping[str, object]) -> bool:
     defaults = {
         "matmul_output": "narrow",
         "fp32r_bits": _DEFAULT_FP32R_BITS,
+        "cast_folding": _DEFAULT_CAST_FOLDING,
         "functions": _DEFAULT_FUNCTIONS,
         "minimise": "bytes",
     }

@@ -102,6 +102,7 @@ def optimize(  # noqa: PLR0913 - one keyword per option, as on the command line
     matmul_output: str = "narrow",
     inline_cast: bool = True,
     clamp_masks: bool = False,
+    cast_folding: str = "exact",
     fp32r_bits: int = FLOAT32R_BITS,
     io_types: str | Mapping[str, str] = "keep",
     keep_io_types: bool | Iterable[str] | None = None,
@@ -144,6 +145,8 @@ def optimize(  # noqa: PLR0913 - one keyword per option, as on the command line
             that were rounded to the format.
         inline_cast: Whether constants are stored in the format that their Cast gives.
         clamp_masks: Whether mask constants below the format's range become its lowest number.
+        cast_folding: ``exact``, or ``drop-narrowing`` to remove round trips of the source to a
+            narrower float and back, which changes values: each loses its rounding.
         fp32r_bits: Explicit significand bits of ``fp32r``.
         io_types: ``keep``: types of graph inputs and outputs are unchanged; ``narrow``; or a format
             by name, as a dict or as ``NAME=FORMAT,...``.
@@ -194,6 +197,7 @@ def optimize(  # noqa: PLR0913 - one keyword per option, as on the command line
         matmul_output=matmul_output,
         inline_cast=inline_cast,
         clamp_masks=clamp_masks,
+        cast_folding=cast_folding,
         fp32r_bits=fp32r_bits,
         io_types=io_types,
         keep_io_types=keep_io_types,

@@ -1,6 +1,7 @@
 """The order of passes, as one tuple."""
 
 import dataclasses
+from collections.abc import Callable
 
 import onnx_ir as ir
 from onnx_ir.passes.common import RemoveUnusedFunctionsPass, RemoveUnusedOpsetsPass
@@ -24,7 +25,7 @@ from onnxcast.passes import (
     TidyPass,
 )
 from onnxcast.planning import PlannedPass
-from onnxcast.policy import DTYPES, Functions, Policy, Scope
+from onnxcast.policy import DTYPES, CastFolding, Functions, Policy, Scope
 from onnxcast.targets import Chains, Target
 
 __all__ = ["build_pipeline", "fitted", "narrowing_passes", "preparing_passes"]
@@ -72,9 +73,10 @@ def build_pipeline(policy: Policy, target: Target) -> tuple[ir.passes.InPlacePas
 
 
 def preparing_passes(policy: Policy, target: Target) -> tuple[ir.passes.InPlacePass, ...]:
-    """The first half: what makes a model plain without changing a value (but masks, on request).
+    """The first half: what makes a model plain without changing a value, but on request.
 
-    After it the plan sees what the source's own Casts amount to, and nothing that nobody reads.
+    Masks that are clamped and round trips that are dropped change some. After it the plan sees what
+    the source's own Casts amount to, and nothing that nobody reads.
     """
     functions: dict[Functions, type[ir.passes.InPlacePass]] = {
         Functions.SPECIALISE: SpecialiseFunctionsPass,
@@ -87,7 +89,8 @@ def preparing_passes(policy: Policy, target: Target) -> tuple[ir.passes.InPlaceP
     return (
         *(() if prepare is None else (prepare(),)),
         NormalisePass(),
-        FoldCastsPass(target.is_native),
+        TidyPass(),  # what nobody reads must have no say in where Casts go
+        FoldCastsPass(target.is_native, policy.cast_folding, _keeps(policy)),
         *((LowerBoolCastsPass(target),) if target.casts is not None else ()),
         TidyPass(),
         *(_restricting(target)),
@@ -110,7 +113,7 @@ def narrowing_passes(policy: Policy, target: Target) -> tuple[ir.passes.InPlaceP
     return (
         *(() if chosen is None else (chosen(policy=policy, target=target),)),
         *((IoTypesPass(policy.io_types, target),) if policy.io_types.changes else ()),
-        FoldCastsPass(target.is_native),
+        _folding(policy, target),
         *shrinking(),
         *(_legalising(policy, target) if target.casts is not None else ()),
         *(shrinking() if target.casts is not None else ()),
@@ -136,4 +139,20 @@ def _legalising(policy: Policy, target: Target) -> tuple[ir.passes.InPlacePass, 
         keep_illegal=policy.keep_illegal_casts,
         exact_only=policy.exact_chains,
     )
-    return legalise, FoldCastsPass(target.is_native)
+    return legalise, _folding(policy, target)
+
+
+def _folding(policy: Policy, target: Target) -> FoldCastsPass:
+    """Fold what the plan made, and nothing but exactly; what is left is to outlast later runs."""
+    marks = policy.cast_folding is CastFolding.DROP_NARROWING
+    return FoldCastsPass(target.is_native, keeps=_keeps(policy), marks=marks)
+
+
+def _keeps(policy: Policy) -> Callable[[ir.Node], bool]:
+    """Tells which nodes the user keeps wide."""
+
+    def keeps(node: ir.Node) -> bool:
+        choice = policy.selection.choice(node)
+        return choice is not None and choice.wish == "wide"
+
+    return keeps

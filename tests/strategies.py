@@ -184,6 +184,21 @@ class Builder:
         low = self.add("Cast", [value.name], [(to, value.shape)], to=to)
         self.add("Cast", low, [(FLOAT, value.shape)], to=FLOAT)
 
+    def around(self) -> None:
+        """Data movement or a flip of signs between exact Casts, some of them repeated."""
+        narrow, wide = self.draw(st.sampled_from([(FLOAT16, FLOAT), (FLOAT, DOUBLE)]))
+        value = self.pick(dtype=narrow) if narrow == FLOAT else self.pick()
+        if narrow != FLOAT:
+            [low] = self.add("Cast", [value.name], [(narrow, value.shape)], to=narrow)
+            value = Value(low, narrow, value.shape)
+        [high] = self.add("Cast", [value.name], [(wide, value.shape)], to=wide)
+        op = self.draw(st.sampled_from(["Transpose", "Neg", "Abs"]))
+        shape = value.shape[::-1] if op == "Transpose" else value.shape
+        shape = (shape[0], shape[1])
+        moved = self.add(op, [high], [(wide, shape)])
+        for _ in range(self.draw(st.integers(1, 2))):
+            self.add("Cast", moved, [(narrow, shape)], to=narrow)
+
     def branch(self) -> None:
         left = self.pick()
         right = self.pick(like=left)
@@ -250,7 +265,7 @@ STEPS = (
     *(Builder.unary, Builder.binary, Builder.scalar, Builder.matmul, Builder.reduce),
     *(Builder.transpose, Builder.reshape, Builder.concat, Builder.split, Builder.where),
     *(Builder.slice, Builder.gather, Builder.pad, Builder.expand, Builder.beside_constant),
-    *(Builder.cast, Builder.back, Builder.branch, Builder.loop),
+    *(Builder.cast, Builder.back, Builder.around, Builder.branch, Builder.loop),
 )
 
 

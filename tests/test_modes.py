@@ -398,3 +398,44 @@ def test_requests_reach_the_result() -> None:
         "second": "float32",
         "soft": "float32",
     }
+
+
+ROUNDED = """g (float[2,4] x) => (float[2,4] y) {
+    low = Cast <to = 16> (x) [back] high = Cast <to = 1> (low) y = MatMul (high, w) }"""
+
+
+def test_a_round_trip_of_the_source_stays_unless_it_is_to_go() -> None:
+    source = parsed(ROUNDED, w=(4, 4))
+    kept = onnxcast.optimize(source, fp32_cast="none")
+    assert [node.op_type for node in kept.to_proto().graph.node] == ["Cast", "Cast", "MatMul"]
+    result = onnxcast.optimize(
+        source, fp32_cast="none", cast_folding="drop-narrowing", tolerance=1e-2
+    )
+    assert [node.op_type for node in result.to_proto().graph.node] == ["MatMul"]
+    [finding] = result.report.findings
+    assert finding.code is Code.CAST_ROUNDING_DROPPED
+    assert finding.node == "back"
+    assert "float32 to bfloat16 to float32" in finding.message
+    assert "loses the rounding to 8 significand bits" in finding.message
+
+
+def test_a_result_without_the_sources_roundings_is_held_to_the_source() -> None:
+    with pytest.raises(onnxcast.VerificationError, match="output 'y' does not match"):
+        onnxcast.optimize(
+            parsed(ROUNDED, w=(4, 4)), fp32_cast="none", cast_folding="drop-narrowing"
+        )
+
+
+@pytest.mark.parametrize("token", ["all-fp8e4", "matmult-fp8e4", "inputs-fp16"])
+def test_the_round_trips_of_the_conversion_stay_whatever_is_to_go(token: str) -> None:
+    source = parsed(ROUNDED, w=(4, 4))
+    result = proved(source, token, cast_folding="drop-narrowing")
+    casts = [node for node in result.model.graph if node.op_type == "Cast"]
+    assert len(casts) >= 2
+    again = onnxcast.optimize(
+        result.to_proto(), fp32_cast=token, cast_folding="drop-narrowing", verify=False
+    )
+    assert not again.modified
+    assert again.to_proto().SerializeToString(deterministic=True) == (
+        result.to_proto().SerializeToString(deterministic=True)
+    )

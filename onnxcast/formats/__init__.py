@@ -39,6 +39,7 @@ from onnxcast.formats.facts import (
     float32r,
     of,
 )
+from onnxcast.formats.folding import folds, is_identity, is_round_trip, losses
 from onnxcast.formats.order import contains, join
 from onnxcast.formats.rounding import round_to, to_storage
 
@@ -80,7 +81,11 @@ __all__ = [
     "by_name",
     "contains",
     "float32r",
+    "folds",
+    "is_identity",
+    "is_round_trip",
     "join",
+    "losses",
     "of",
     "round_to",
     "to_storage",

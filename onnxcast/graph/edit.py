@@ -17,6 +17,7 @@ __all__ = [
     "Casts",
     "Names",
     "absorb_casts",
+    "bypass",
     "cast_target",
     "constant_of",
     "is_plain_cast",
@@ -129,6 +130,32 @@ def retype(value: ir.Value, dtype: ir.DataType) -> None:
     """Declare another element type for `value` if its type is declared at all."""
     if value.type is not None:
         value.type = ir.TensorType(dtype)
+
+
+def bypass(value: ir.Value, source: ir.Value) -> bool:
+    """Let what reads `value` read `source`, which is the same, and remove the node of `value`.
+
+    A `source` of the same scope takes over the place of `value` among the graph outputs, and its
+    name with it.
+
+    Returns:
+        Whether that was possible; False if both have to stay, as graph outputs.
+    """
+    node, graph = value.producer(), value.graph
+    assert node is not None
+    assert graph is not None
+    if not value.is_graph_output():
+        value.replace_all_uses_with(source)
+        graph.remove(node, safe=True)
+        return True
+    if source.producer() is None or source.graph is not graph or source.is_graph_output():
+        return False
+    name = value.name
+    value.replace_all_uses_with(source, replace_graph_outputs=True)
+    graph.remove(node, safe=True)
+    source.name, source.type, source.shape = name, value.type, value.shape
+    source.doc_string = value.doc_string
+    return True
 
 
 def move_outputs(

@@ -1,19 +1,24 @@
-"""Fold Casts that lose nothing: identities, and pairs whose first Cast is exact.
+"""Fold Casts that lose nothing: identities, repeats, and pairs whose first Cast is exact.
 
 Before::
 
     a = Cast <to = 1> (x)          # x is float16
     b = Cast <to = 10> (a)
     c = Cast <to = 16> (a)
+    d = Cast <to = 16> (x)
+    t = Transpose (a)
+    u = Cast <to = 10> (t)
 
 After::
 
-    c = Cast <to = 16> (x)         # b's readers read x
+    c = Cast <to = 16> (x)         # b's readers read x, d's read c
+    t = Transpose (x)              # u's readers read t
 
 For A to B to C, with every value of A a value of B: one Cast from A to C; none if C is A and the
-second Cast is the identity on A. A narrowing round trip is never removed. A middle value that
-others read, or that is a graph output, stays; only the second Cast is rewired and keeps its
-``saturate`` and ``round_mode``. Bit-exact. Seed: SKaiNET #1494.
+second Cast is the identity on A. A narrowing round trip is never removed but on request. A middle
+value that others read, or that is a graph output, stays; only the second Cast is rewired and keeps
+its ``saturate`` and ``round_mode``. A Cast moves past data movement, Neg and Abs where that leaves
+fewer Casts. Bit-exact. Seed: SKaiNET #1494.
 """
 
 from collections.abc import Callable, Sequence
@@ -24,61 +29,47 @@ from onnxscript.rewriter.pattern import MatchResult, RewriteRule
 
 from onnxcast import formats
 from onnxcast.diagnostics import Code, Diagnostic
-from onnxcast.formats import BOOL, Format, Kind
-from onnxcast.graph.edit import cast_target, take_place
+from onnxcast.formats import BOOL, Format, folds, is_identity, is_round_trip, losses
+from onnxcast.graph.edit import bypass, cast_target, take_place
 from onnxcast.graph.findings import finding_about
+from onnxcast.graph.repeats import repeated_casts
 from onnxcast.graph.types import ElementTypes
-from onnxcast.graph.walk import model_graphs
+from onnxcast.graph.walk import label, model_graphs
+from onnxcast.planning import CastMoves, is_planned_rounding, mark_roundings
+from onnxcast.policy import CastFolding
 
-__all__ = ["FoldCastsPass", "folds"]
+__all__ = ["FoldCastsPass"]
 
 IsNative: TypeAlias = Callable[[Format, Format], bool]
 
-_INTEGERS = (Kind.SIGNED, Kind.UNSIGNED)
-
-
-def folds(source: Format, middle: Format, target: Format, *, saturates: bool = True) -> bool:
-    """Whether a Cast from `source` over `middle` to `target` gives what a direct one gives.
-
-    Args:
-        source: Format of the value.
-        middle: Format after the first Cast.
-        target: Format after the second Cast; `source` means that no Cast is left.
-        saturates: The second Cast's attribute, of meaning for float8 targets only.
-    """
-    if not formats.contains(middle, source):
-        return False
-    if middle == source and not _is_identity_on(source, saturates=True):
-        return False
-    if target == source:
-        return _is_identity_on(source, saturates)
-    if target.kind is Kind.STRING:
-        # What is printed depends on the type, but for integers.
-        return source.kind in _INTEGERS and middle.kind in _INTEGERS
-    if target.kind in _INTEGERS:
-        return formats.contains(target, source)  # else undefined for some values
-    return True
-
-
-def _is_identity_on(format_: Format, saturates: bool) -> bool:
-    """Whether a Cast of `format_` to itself keeps every value."""
-    # A saturating Cast turns an infinity into the largest finite number.
-    return not (format_.has_inf and format_.bits == 8 and saturates)
-
 
 class FoldCastsPass(ir.passes.InPlacePass):
-    """Removes identity Casts and exact halves of Cast pairs.
+    """Removes identity Casts, repeated Casts and exact halves of Cast pairs.
 
     Args:
         is_native: Whether the target has a conversion; by default it has all. No Cast is made that
             it lacks, but to and from bool, which become other ops.
+        folding: Whether narrowing round trips are removed as well, which changes values.
+        keeps: Whether a node has to stay in its format; others may run in a narrower one if no bit
+            of their results depends on that. Pinned ones stay in any case.
+        marks: Whether the narrowing round trips that are left get a mark, which keeps them.
 
     Attributes:
         findings: One per fold of the last call, naming pair and values.
     """
 
-    def __init__(self, is_native: IsNative = lambda _source, _target: True) -> None:
+    def __init__(
+        self,
+        is_native: IsNative = lambda _source, _target: True,
+        folding: CastFolding = CastFolding.EXACT,
+        keeps: Callable[[ir.Node], bool] = lambda _node: False,
+        *,
+        marks: bool = False,
+    ) -> None:
         self._is_native = is_native
+        self._folding = folding
+        self._keeps = keeps
+        self._marks = marks
         self.findings: list[Diagnostic] = []
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
@@ -86,18 +77,37 @@ class FoldCastsPass(ir.passes.InPlacePass):
         self.findings = []
         while self._round(model):
             pass
-        return ir.passes.PassResult(model, bool(self.findings))
+        marked = self._marks and mark_roundings(model)
+        return ir.passes.PassResult(model, bool(self.findings) or marked)
 
     def _round(self, model: ir.Model) -> bool:
+        """Fold and merge; where that changes nothing, move. Return whether anything changed."""
         folder = _Folder(ElementTypes(model), self._is_native)
-        rules = folder.rules()
+        rules = folder.rules(self._folding)
         for graph in model_graphs(model):
             for node in graph:
-                if cast_target(node) is not None:
+                if folder.may_apply(node):
                     _apply_first(rules, model, graph, node)
         folder.clean_up()
-        self.findings.extend(folder.findings)
-        return bool(folder.findings)
+        folder.merge(model)
+        found = folder.findings or self._move(model, folder)
+        self.findings.extend(found)
+        return bool(found)
+
+    def _move(self, model: ir.Model, folder: "_Folder") -> list[Diagnostic]:
+        moves = CastMoves(folder.types, folder.folds_from, self._keeps)
+        found = moves.find(model)
+        moves.make(model, found)
+        return [
+            finding_about(
+                group.node,
+                Code.CAST_MOVED,
+                f"{label(group.node)} runs in {move.source}, which its operands come from, "
+                f"not {move.middle}",
+            )
+            for move in found
+            for group in move.groups
+        ]
 
 
 def _apply_first(
@@ -119,36 +129,78 @@ def _apply_first(
 
 
 class _Folder:
-    """The two rules, sharing the element types of the model and the list of findings."""
+    """The rules, sharing the element types of the model and the list of findings."""
 
     def __init__(self, types: ElementTypes, is_native: IsNative) -> None:
-        self._types = types
+        self.types = types
         self._is_native = is_native
         self._identities: list[ir.Value] = []
         self._first_casts: list[ir.Node] = []
         self.findings: list[Diagnostic] = []
 
-    def rules(self) -> list[RewriteRule]:
+    def rules(self, folding: CastFolding) -> list[RewriteRule]:
         """Identity first: what it leaves may be a pair that folds."""
-        return [
+        rules = [
             RewriteRule(_any_cast, self._bypass, self._is_identity),
             RewriteRule(_any_cast, self._join, self._is_pair),
         ]
+        if folding is CastFolding.DROP_NARROWING:
+            rules.append(RewriteRule(_any_cast, self._drop, self._is_round_trip))
+        return rules
+
+    def may_apply(self, node: ir.Node) -> bool:
+        """Whether a rule may apply to `node`: to match the rules takes seven times as long."""
+        value = node.inputs[0] if cast_target(node) is not None else None
+        first = None if value is None else value.producer()
+        if first is not None and cast_target(first) is not None:
+            return True
+        return value is not None and self._format(value) == self._format(node.outputs[0])
 
     def clean_up(self) -> None:
         """Let readers of identities read their source, and drop first Casts nobody reads."""
         for value in self._identities:
-            _drop_identity(value)
+            node = value.producer()
+            assert node is not None
+            assert node.inputs[0] is not None
+            bypass(value, node.inputs[0])
         for node in self._first_casts:
             output = node.outputs[0]
             if node.graph is not None and not (output.uses() or output.is_graph_output()):
                 node.graph.remove(node, safe=True)
 
+    def merge(self, model: ir.Model) -> None:
+        """Let readers of repeated Casts read the first; a graph output may become an Identity."""
+        for value, first in repeated_casts(model).items():
+            node = value.producer()
+            assert node is not None
+            source = self._format(node.inputs[0]) or "unknown"
+            self._note(Code.CAST_MERGED, f"{source} to {self._format(value)} again", first, value)
+            if not bypass(value, first):
+                take_place(node, [ir.node("Identity", [first], name=node.name)])
+
+    def folds_from(self, source: Format, cast: ir.Node) -> bool:
+        """Whether `cast` folds with a first Cast from `source` to what it reads."""
+        return not self._why_not(source, cast)
+
+    def _why_not(self, source: Format, cast: ir.Node) -> str:
+        """What speaks against folding `cast` with a first Cast from `source`; "" if nothing."""
+        if any(attribute.is_ref() for attribute in cast.attributes.values()):
+            return "a call decides what the Cast does"
+        middle, target = self._format(cast.inputs[0]), self._format(cast.outputs[0])
+        if middle is None or target is None:
+            return "a type is not known"
+        lacking = BOOL not in (source, target) and not self._is_native(source, target)
+        if lacking and source != target:
+            return "the target lacks the direct conversion"
+        if not folds(source, middle, target, saturates=_saturates(cast)):
+            return f"{source} to {middle} to {target} is not exact"
+        return ""
+
     def _format(self, value: ir.Value | None) -> Format | None:
         producer = None if value is None else value.producer()
         # Casts made by a rule are not in the table, but say their type themselves.
         dtype = None if producer is None else cast_target(producer)
-        dtype = dtype or self._types.dtype(value)
+        dtype = dtype or self.types.dtype(value)
         return None if dtype is None else formats.of(dtype)
 
     def _is_identity(self, context: object, x: ir.Value, cast: ir.Value) -> MatchResult:
@@ -159,7 +211,7 @@ class _Folder:
             return MatchResult().fail("the source's type is not known", x)
         if source != self._format(cast):
             return MatchResult().fail("the Cast changes the type", cast)
-        if not _is_identity_on(source, _saturates(node)):
+        if not is_identity(source, saturates=_saturates(node)):
             return MatchResult().fail("the Cast saturates infinities", cast)
         return MatchResult()
 
@@ -169,21 +221,43 @@ class _Folder:
 
     def _is_pair(self, context: object, x: ir.Value, cast: ir.Value) -> MatchResult:
         del context
-        first, second = x.producer(), cast.producer()
-        if first is None or second is None or cast_target(first) is None:
-            return MatchResult().fail("not a Cast of a Cast", cast)
-        if any(attribute.is_ref() for attribute in second.attributes.values()):
-            return MatchResult().fail("a call decides what the Cast does", cast)
-        chain = (self._format(first.inputs[0]), self._format(x), self._format(cast))
-        source, middle, target = chain
+        source, second = self._first_source(x), cast.producer()
+        assert second is not None
+        if source is None:
+            return MatchResult().fail("not a Cast of a Cast, or of an unknown type", cast)
+        why = self._why_not(source, second)
+        return MatchResult().fail(why, cast) if why else MatchResult()
+
+    def _is_round_trip(self, context: object, x: ir.Value, cast: ir.Value) -> MatchResult:
+        del context
+        second = cast.producer()
+        if second is None or is_planned_rounding(second):
+            return MatchResult().fail("an earlier run of the conversion rounds here", cast)
+        source, middle, target = self._first_source(x), self._format(x), self._format(cast)
         if source is None or middle is None or target is None:
-            return MatchResult().fail("the source's type is not known", first.inputs[0])
-        lacking = BOOL not in (source, target) and not self._is_native(source, target)
-        if lacking and source != target:
-            return MatchResult().fail("the target lacks the direct conversion", cast)
-        if not folds(source, middle, target, saturates=_saturates(second)):
-            return MatchResult().fail(f"{source} to {middle} to {target} is not exact", cast)
+            return MatchResult().fail("not a Cast of a Cast, or of an unknown type", cast)
+        if not is_round_trip(source, middle, target):
+            return MatchResult().fail(f"{source} to {middle} to {target} is no round trip", cast)
         return MatchResult()
+
+    def _first_source(self, x: ir.Value) -> Format | None:
+        """What `x` was cast from; None if it was not, or that is not known."""
+        first = x.producer()
+        known = first is not None and cast_target(first) is not None
+        return self._format(first.inputs[0]) if first is not None and known else None
+
+    def _drop(self, op: Any, x: ir.Value, cast: ir.Value) -> ir.Value:
+        first = x.producer()
+        assert first is not None
+        value = first.inputs[0]
+        assert value is not None
+        source, middle = self._format(value), self._format(x)
+        assert source is not None
+        assert middle is not None
+        self._first_casts.append(first)
+        trip = f"{source} to {middle} to {source} dropped: loses {losses(source, middle)}"
+        self._note(Code.CAST_ROUNDING_DROPPED, trip, value, cast)
+        return self._identity(op, value)
 
     def _join(self, op: Any, x: ir.Value, cast: ir.Value) -> ir.Value:
         first, second = x.producer(), cast.producer()
@@ -219,23 +293,3 @@ def _any_cast(op: Any, x: Any) -> Any:
 def _saturates(node: ir.Node) -> bool:
     attribute = node.attributes.get("saturate")
     return attribute is None or attribute.is_ref() or bool(attribute.as_int())
-
-
-def _drop_identity(value: ir.Value) -> None:
-    """Let the readers of an Identity read its source, if that keeps graph outputs apart."""
-    node = value.producer()
-    assert node is not None
-    source, graph = node.inputs[0], node.graph
-    assert source is not None
-    assert graph is not None
-    if value.is_graph_output():
-        if source.producer() is None or source.graph is not graph or source.is_graph_output():
-            return
-        name = value.name
-        value.replace_all_uses_with(source, replace_graph_outputs=True)
-        graph.remove(node, safe=True)
-        source.name, source.type, source.shape = name, value.type, value.shape
-        source.doc_string = value.doc_string
-        return
-    value.replace_all_uses_with(source)
-    graph.remove(node, safe=True)

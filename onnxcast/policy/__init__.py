@@ -2,14 +2,24 @@
 
 from onnxcast.policy.io_types import IoTypes
 from onnxcast.policy.meanings import MEANINGS, Meaning, Row, has_meaning, multiplied
-from onnxcast.policy.request import Functions, MatmulOutput, Minimise, Policy, make_policy
+from onnxcast.policy.properties import PROPERTIES, Properties, commutes, is_closed
+from onnxcast.policy.request import (
+    CastFolding,
+    Functions,
+    MatmulOutput,
+    Minimise,
+    Policy,
+    make_policy,
+)
 from onnxcast.policy.selection import Choice, Chooser, Selection
 from onnxcast.policy.tokens import DTYPES, TOKENS, Scope
 
 __all__ = [
     "DTYPES",
     "MEANINGS",
+    "PROPERTIES",
     "TOKENS",
+    "CastFolding",
     "Choice",
     "Chooser",
     "Functions",
@@ -18,10 +28,13 @@ __all__ = [
     "Meaning",
     "Minimise",
     "Policy",
+    "Properties",
     "Row",
     "Scope",
     "Selection",
+    "commutes",
     "has_meaning",
+    "is_closed",
     "make_policy",
     "multiplied",
 ]

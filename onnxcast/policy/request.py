@@ -26,7 +26,7 @@ from onnxcast.policy.tokens import DTYPES, TOKENS, Scope, canonical_token
 
 _T = TypeVar("_T")
 
-__all__ = ["Functions", "MatmulOutput", "Minimise", "Policy", "make_policy"]
+__all__ = ["CastFolding", "Functions", "MatmulOutput", "Minimise", "Policy", "make_policy"]
 
 
 class Functions(enum.Enum):
@@ -51,6 +51,16 @@ class MatmulOutput(enum.Enum):
     WIDE = "wide"
 
 
+class CastFolding(enum.Enum):
+    """Which Casts that a model came with may go."""
+
+    EXACT = "exact"
+    """Those that change no value."""
+
+    DROP_NARROWING = "drop-narrowing"
+    """Also round trips of floats to a narrower one and back, whose rounding is lost."""
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Policy:
     """A resolved request.
@@ -71,6 +81,7 @@ class Policy:
         keep_illegal_casts: Whether Casts that the target cannot do are left alone.
         exact_chains: Whether every chain must give what one Cast gives.
         minimise: Whether Casts shall move the fewest bytes, or be the fewest.
+        cast_folding: Which Casts that the model came with may go.
     """
 
     scope: Scope
@@ -85,6 +96,7 @@ class Policy:
     keep_illegal_casts: bool = False
     exact_chains: bool = False
     minimise: Minimise = Minimise.BYTES
+    cast_folding: CastFolding = CastFolding.EXACT
 
     def __post_init__(self) -> None:
         if (self.format is None) != (self.scope is Scope.NONE):
@@ -138,6 +150,7 @@ class _Options(TypedDict):
     keep_illegal_casts: bool
     exact_chains: bool
     minimise: Minimise
+    cast_folding: CastFolding
 
 
 def make_policy(  # noqa: PLR0913 - one keyword per option, as on the command line
@@ -164,6 +177,7 @@ def make_policy(  # noqa: PLR0913 - one keyword per option, as on the command li
     illegal_casts: str = "refuse",
     require_exact_chains: bool = False,
     minimise: str = "bytes",
+    cast_folding: str = "exact",
 ) -> Policy:
     """Resolve a token, or a scope and a dtype, to a policy.
 
@@ -203,6 +217,7 @@ def make_policy(  # noqa: PLR0913 - one keyword per option, as on the command li
         ),
         "exact_chains": require_exact_chains,
         "minimise": _known("minimise", minimise, _members(Minimise)),
+        "cast_folding": _known("cast folding", cast_folding, _members(CastFolding)),
     }
     return Policy(scope=chosen, format=format_, **options)
 

@@ -181,8 +181,8 @@ class Prover:
 
 
 def _in_tolerances(error: OutputError, tolerance: Tolerance) -> float:
-    if error.ok and not (tolerance.max and tolerance.rms):
-        return 0.0
+    if not (tolerance.max and tolerance.rms):
+        return 0.0 if error.ok else math.inf
     ratios = [error.max_error / tolerance.max, error.rms_error / tolerance.rms]
     return max(ratios) if error.ok or max(ratios) > 1 else math.inf
 

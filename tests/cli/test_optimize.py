@@ -302,6 +302,28 @@ def test_masks_are_clamped_on_request(
     assert [each["message"] for each in findings] == ["low: -3.4e+38 became -65504"][:clamped]
 
 
+@pytest.mark.parametrize(("folding", "dropped"), [("exact", False), ("drop-narrowing", True)])
+def test_round_trips_of_the_source_go_on_request(
+    command: Command, tmp_path: Path, folding: str, dropped: bool
+) -> None:
+    model = tmp_path / "rounded.onnx"
+    text = """<ir_version: 8, opset_import: ["" : 17]>
+    g (float[4] x) => (float[4] y) {
+        a = Cast <to = 16> (x) [back] b = Cast <to = 1> (a) y = Neg (b) }"""
+    onnx.save(onnx.parser.parse_model(text), model)
+    asked = ["--scope", "none", "--no-verify", "--json", "--cast-folding", folding]
+    ran = command("optimize", model, *asked)
+    assert ran.code == 0, ran.err
+    rows = [(each["code"], each["kind"], each["node"]) for each in json.loads(ran.out)["findings"]]
+    assert rows == [("OC106", "CAST_ROUNDING_DROPPED", "back")][:dropped]
+
+
+def test_an_unknown_way_of_folding_is_refused(command: Command, perceptron: Path) -> None:
+    ran = command("optimize", perceptron, "--cast-folding", "lossy")
+    assert ran.code == 2
+    assert "unknown cast folding 'lossy': known are exact, drop-narrowing" in ran.err
+
+
 @pytest.mark.parametrize(("options", "name"), [([], "float32r"), (["10"], "float32r10")])
 def test_bits_of_fp32r_reach_the_result(
     command: Command, perceptron: Path, options: list[str], name: str

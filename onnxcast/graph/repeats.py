@@ -1,0 +1,64 @@
+"""Casts that give what an earlier one gives, in the same scope or in one around it."""
+
+from typing import TypeAlias
+
+import onnx_ir as ir
+
+from onnxcast import formats
+from onnxcast.formats import Kind
+from onnxcast.graph.edit import cast_target
+from onnxcast.graph.walk import bodies
+
+__all__ = ["repeated_casts"]
+
+_Key: TypeAlias = tuple[ir.Value, ir.DataType, bool, str]
+
+
+def repeated_casts(model: ir.Model) -> dict[ir.Value, ir.Value]:
+    """Results of Casts that repeat another, each with the first's, which its readers can see."""
+    found: dict[ir.Value, ir.Value] = {}
+    for graph in (model.graph, *(function.graph for function in model.functions.values())):
+        _search(graph, {}, found)
+    return found
+
+
+def _search(graph: ir.Graph, known: dict[_Key, ir.Value], found: dict[ir.Value, ir.Value]) -> None:
+    """Add the repeats in `graph` and what it holds to `found`.
+
+    Args:
+        graph: A scope.
+        known: First results that are defined before it, in scopes around it; left as it was.
+        found: Repeats so far.
+    """
+    own = []
+    for node in graph:
+        key = _meaning(node, found)
+        if key in known:
+            found[node.outputs[0]] = known[key]
+        elif key is not None:
+            known[key] = node.outputs[0]
+            own.append(key)
+        for body in bodies(node) if node.attributes else ():
+            _search(body, known, found)
+    for key in own:
+        del known[key]
+
+
+def _meaning(node: ir.Node, found: dict[ir.Value, ir.Value]) -> _Key | None:
+    """What a Cast reads and does; None for other nodes, and Casts that a call directs."""
+    to = cast_target(node)
+    value = None if to is None else node.inputs[0]
+    if to is None or value is None:
+        return None
+    attributes = node.attributes
+    if any(attribute.is_ref() for attribute in attributes.values()):
+        return None
+    saturates, rounding = attributes.get("saturate"), attributes.get("round_mode")
+    format_ = formats.of(to)
+    narrow = format_.kind is Kind.FLOAT and format_.bits == 8  # other Casts heed neither
+    return (
+        found.get(value, value),
+        to,
+        not narrow or saturates is None or saturates.as_int() != 0,
+        rounding.as_string() if narrow and rounding is not None else "up",
+    )
