@@ -303,5 +303,6 @@ def _fits(value: ir.Value, format_: Format) -> bool:
     if tensor is None or tensor.size != 1 or format_.dtype is None:
         return False
     number = np.asarray(tensor.numpy())
-    back = number.astype(format_.dtype.numpy()).astype(number.dtype)
+    with np.errstate(over="ignore", invalid="ignore"):
+        back = number.astype(format_.dtype.numpy()).astype(number.dtype)
     return number.tobytes() == back.tobytes()

@@ -31,7 +31,7 @@ from onnxcast.graph.edit import Names, cast_target
 from onnxcast.graph.types import ElementTypes
 from onnxcast.graph.walk import bodies, main_graphs, op_name, values
 from onnxcast.planning import is_marked, marked_format
-from onnxcast.policy import Meaning, has_meaning
+from onnxcast.policy import Meaning, has_meaning, is_closed
 from onnxcast.verification.kernels import cast_choices
 from onnxcast.verification.marked import marked_formats, round_marked
 
@@ -214,16 +214,16 @@ class _Rounder:
             node.resize_inputs(1)
             node.attributes["to"] = ir.AttrInt64("to", self._narrow[node.outputs[0]].dtype)
         _widen_attributes(node, any(output in self._narrow for output in node.outputs))
-        # Data movement gives values that are rounded already, and so do bodies.
-        exact = (
-            has_meaning(node, Meaning.CARRIER)
-            or node.op_type == "Constant"
-            or next(bodies(node), None) is not None
-        )
+        # Some ops give values that are rounded already, and so do bodies.
+        exact = node.op_type == "Constant" or next(bodies(node), None) is not None
         for value in node.outputs:
-            if self._is_tensor(value) and not exact:
+            if self._is_tensor(value) and not (exact or self._is_closed(node, value)):
                 self._round(value, None)
             self._declare(value)
+
+    def _is_closed(self, node: ir.Node, value: ir.Value) -> bool:
+        """Whether `node` gives the narrow `value` as it is, from operands that are rounded."""
+        return is_closed(node, of(self._narrow[value].dtype))
 
     def _round(self, value: ir.Value, before: ir.Node | None) -> None:
         """Let readers of `value` see it rounded; a result hands its name to the rounded value.
