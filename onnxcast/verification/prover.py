@@ -2,7 +2,6 @@
 
 import contextlib
 import logging
-import math
 import pathlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,12 +14,13 @@ from onnxcast import formats
 from onnxcast.errors import RefusedError
 from onnxcast.files import Source, commit
 from onnxcast.verification.comparison import (
+    Budget,
     OutputError,
     Tolerance,
     compare,
     default_tolerance,
+    over_samples,
     says_something,
-    worst,
 )
 from onnxcast.verification.divergence import first_diverging
 from onnxcast.verification.session import RuntimeFailure, Worker
@@ -44,7 +44,7 @@ class Prover:
         source: The model before.
         worker: Runs the models.
         feeds: The samples, in the types of the source's inputs.
-        tolerance: What passes.
+        budget: What passes.
         folder: For copies of the models.
     """
 
@@ -53,19 +53,19 @@ class Prover:
         source: Source,
         worker: Worker,
         feeds: Sequence[Feeds],
-        tolerance: Tolerance,
+        budget: Budget,
         folder: pathlib.Path,
     ) -> None:
         self._worker = worker
         self._feeds = feeds
-        self.tolerance = tolerance
+        self.budget = budget
         self.samples = len(feeds)
         self._folder = folder
         self._source = source
         self._model = source.model
         self._wanted: Outputs = []
         self._wanted_as_is: Outputs = []
-        self._tolerance_as_is = tolerance
+        self._budget_as_is = budget
         self._last: Sequence[OutputError] = []
         self.reference = "source"
 
@@ -101,12 +101,13 @@ class Prover:
             source = self._source
             self._wanted_as_is = self._run(source.model, source.path, "source.onnx")
         usual = default_tolerance(narrowest_format(self._source.model))
-        given = self.tolerance
-        self._tolerance_as_is = Tolerance(max(given.max, usual.max), max(given.rms, usual.rms))
+        given = self.budget.rest
+        rest = Tolerance(max(given.max, usual.max), max(given.rms, usual.rms))
+        self._budget_as_is = Budget(rest)
 
     def within(self, errors: Sequence[OutputError], margin: float) -> bool:
         """Whether all errors pass with that much of the tolerance."""
-        return all(error.ok and _in_tolerances(error, self.tolerance) <= margin for error in errors)
+        return all(error.ok and error.used <= margin for error in errors)
 
     def worst_sample(self, result: ir.Model) -> int:
         """The number of the sample on which the twin of `result` is farthest from the source.
@@ -129,9 +130,9 @@ class Prover:
         return [each.name for each in self._last if each.name in counted and not each.ok]
 
     def error(self, outputs: Mapping[str, Value], sample: int) -> float:
-        """How far outputs for a sample are from the source's, in tolerances."""
-        errors = compare(self._wanted[sample], outputs, self.tolerance)
-        return max((_in_tolerances(error, self.tolerance) for error in errors), default=0.0)
+        """How far outputs for a sample are from the source's, in shares of what passes."""
+        errors = compare(self._wanted[sample], outputs, self.budget, sample)
+        return max((error.used for error in errors), default=0.0)
 
     def run_as_is(self, result: ir.Model) -> tuple[str, list[OutputError]]:
         """Run the result itself; say whether that was possible."""
@@ -141,7 +142,7 @@ class Prover:
             found = self._worker.run(path, _fed(self._feeds, result), level="disable_all")
         except RuntimeFailure as failure:
             return _told(failure), []
-        return "ran", _compared(self._wanted_as_is, found, self._tolerance_as_is)
+        return "ran", _compared(self._wanted_as_is, found, self._budget_as_is)
 
     def load_at_default_level(self) -> str:
         """Load the result as an application would."""
@@ -157,13 +158,13 @@ class Prover:
             found = self._run(twin.model, None, "twin.onnx")
         except RuntimeFailure as failure:
             return _told(failure), []
-        self._last = _compared(self._wanted, found, self.tolerance)
+        self._last = _compared(self._wanted, found, self.budget)
         return "ran", self._last
 
     def locate(self, candidate: ir.Model, *, as_is: bool) -> str:
         """Look for the first node at which `candidate` diverges from what it is compared with."""
         reference = self._source.model if as_is else self._model
-        tolerance = self._tolerance_as_is if as_is else self.tolerance
+        tolerance = (self._budget_as_is if as_is else self.budget).rest
         feeds = (_fed(self._feeds, reference), _fed(self._feeds, candidate))
         try:
             return first_diverging(
@@ -180,20 +181,13 @@ class Prover:
         return self._worker.run(path, _fed(self._feeds, model), level="disable_all")
 
 
-def _in_tolerances(error: OutputError, tolerance: Tolerance) -> float:
-    if error.ok and not (tolerance.max and tolerance.rms):
-        return 0.0
-    ratios = [error.max_error / tolerance.max, error.rms_error / tolerance.rms]
-    return max(ratios) if error.ok or max(ratios) > 1 else math.inf
-
-
-def _compared(wanted: Outputs, found: Outputs, tolerance: Tolerance) -> list[OutputError]:
-    """The worst error of each output over the samples."""
+def _compared(wanted: Outputs, found: Outputs, budget: Budget) -> list[OutputError]:
+    """The error of each output over the samples."""
     by_output: dict[str, list[OutputError]] = {}
-    for before, after in zip(wanted, found, strict=True):
-        for error in compare(before, after, tolerance):
+    for sample, (before, after) in enumerate(zip(wanted, found, strict=True)):
+        for error in compare(before, after, budget, sample):
             by_output.setdefault(error.name, []).append(error)
-    return [worst(errors) for errors in by_output.values()]
+    return [over_samples(errors, budget) for errors in by_output.values()]
 
 
 @contextlib.contextmanager
