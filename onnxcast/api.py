@@ -220,7 +220,7 @@ def optimize(  # noqa: PLR0913 - one keyword per option, as on the command line
             proved = None
             if repair:
                 proved = run.prove_within(result, prover)
-                proved = proved or run.repair(result, samples, prover, worker)
+                proved = proved or run.repair(samples, prover)
             result = proved or run.prove(result, prover)
     if not result.verified:
         assert result.report.proof is not None

@@ -2,8 +2,8 @@
 
 import contextlib
 import dataclasses
-import itertools
 import logging
+import math
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -34,7 +34,7 @@ from onnxcast.policy import Policy
 from onnxcast.repair import MARGIN, Repair
 from onnxcast.report import Report, measure, sign
 from onnxcast.result import Clock, Result, Samples
-from onnxcast.search import pinned_only
+from onnxcast.search import Pins, SearchRecord, pinned_only
 from onnxcast.targets import Target, why_refused
 from onnxcast.verification.comparison import Tolerance
 from onnxcast.verification.observation import observed_types
@@ -49,8 +49,8 @@ __all__ = ["Conversion"]
 
 logger = logging.getLogger(__name__)
 
-# So many repaired results are made and proved at most.
-_TRIALS = 20
+# How far over the limit a result counts as that fails by other means than its twin's numbers.
+_HARDLY = 1.1
 
 
 _Interface = list[tuple[str | None, ir.TypeProtocol | None, str]]
@@ -58,6 +58,10 @@ _Interface = list[tuple[str | None, ir.TypeProtocol | None, str]]
 
 def _proved(result: Result, proof: Proof) -> Result:
     return dataclasses.replace(result, report=dataclasses.replace(result.report, proof=proof))
+
+
+def _searched(result: Result, record: SearchRecord) -> Result:
+    return dataclasses.replace(result, report=dataclasses.replace(result.report, search=record))
 
 
 def _interface(model: ir.Model) -> _Interface:
@@ -80,6 +84,7 @@ class Conversion:
         self._findings: list[Diagnostic] = []
         self._modified = False
         self._ranges: Mapping[str, Range] = {}
+        self._leaving: dict[ir.Node, str] = {}
 
     def raise_opset(self, opset: str | int, samples: Samples | None, worker: Worker | None) -> None:
         """Raise the opset as far as asked for or needed, and check that nothing else changed.
@@ -150,8 +155,14 @@ class Conversion:
         self._run(preparing_passes(self._policy, self._target))
         self._check_target()
 
-    def pin_ranges(self, samples: Samples, worker: Worker) -> None:
-        """Pin nodes whose values leave the format when the source runs on `samples`."""
+    def pin_ranges(self, samples: Samples, worker: Worker, *, only_rank: bool = False) -> None:
+        """Pin nodes whose values leave the format when the source runs on `samples`.
+
+        Args:
+            samples: What is run.
+            worker: Runs it.
+            only_rank: Whether to leave it to the search, which then looks at those nodes first.
+        """
         if self._policy.format is None:
             return
         with self._clock.step("measure ranges"), tempfile.TemporaryDirectory() as folder:
@@ -164,7 +175,11 @@ class Conversion:
                 logger.info("ranges not measured: %s", failure.message)
         masks = self._policy.clamp_masks
         for node, figure in out_of_range(plan, self._ranges, masks=masks).items():
-            if not self._is_forced(node) and not pinned(node):
+            if self._is_forced(node) or pinned(node):
+                continue
+            if only_rank:
+                self._leaving[node] = figure
+            else:
                 pin(node, figure)
 
     def narrow(self, origin: str, *, once: bool = True) -> Result:
@@ -233,49 +248,58 @@ class Conversion:
         return None if proof is None else _proved(result, proof)
 
     def repair(
-        self, failed: Result, samples: Samples, prover: Prover, worker: Worker
+        self,
+        samples: Samples,
+        prover: Prover,
+        *,
+        limit: float = MARGIN,
+        deadline: float = math.inf,
     ) -> Result | None:
-        """Pin the nodes that disturb the outputs most until the result verifies with room to spare.
+        """Pin the fewest nodes with which the result verifies, in what may be used up of a budget.
 
         Args:
-            failed: The result without these pins, which `prover` has just found wanting.
-            samples: All of them must verify; the nodes are told apart on the worst.
-            prover: Has run the source on them.
-            worker: Runs the models.
+            samples: All of them must verify.
+            prover: Has run the source on them, and last a result without these pins that failed.
+            limit: The share of the tolerance or budget that may be used up.
+            deadline: When to stop, in seconds of `time.monotonic`.
 
         Returns:
-            The first proposal that does, proved; None if none does.
+            The best result, proved, with a record of the search; None if none verifies.
         """
-        with tempfile.TemporaryDirectory(prefix="onnxcast-") as name, self._clock.step("repair"):
-            unequal = prover.unequal()
-            number = self._worst_sample(prover, failed) if len(samples.feeds) > 1 else 0
-            repair = Repair(
+        best: list[Result] = []
+
+        def verify(pins: Pins) -> float:
+            with pinned_only(pins), collector_paused():
+                result = self.narrow(samples.origin, once=False)
+            proof = prove_within(prover, result.model, limit, self._clock.progress)
+            if proof is None:
+                return max(prover.last_used(), _HARDLY * limit)
+            best[:] = [_proved(result, proof)]
+            return prover.used(proof.twin_errors)
+
+        with tempfile.TemporaryDirectory(prefix="onnxcast-") as name, self._clock.step("search"):
+            search = Repair(
                 model=self._model,
                 plan=lambda: make_plan(self._model, self._policy, self._target),
-                sample=samples.feeds[number],
-                judge=lambda outputs: prover.error(outputs, number),
-                worker=worker,
+                samples=samples.feeds,
+                prover=prover,
                 folder=Path(name),
-                unequal=unequal,
+                leaving=self._leaving,
                 spared=self._is_forced,
+                limit=limit,
+                keeps_integers=limit < 1,
+                verify=verify,
                 progress=self._clock.progress,
+                deadline=deadline,
             )
-            for pins in itertools.islice(repair.proposals(), _TRIALS):
-                self._clock.progress(f"repair: try {len(pins)} pins")
-                with pinned_only(pins), collector_paused():
-                    result = self.narrow(samples.origin, once=False)
-                proof = prove_within(prover, result.model, MARGIN, self._clock.progress)
-                if proof is not None:
-                    return _proved(result, proof)
-        return None
-
-    @staticmethod
-    def _worst_sample(prover: Prover, failed: Result) -> int:
-        try:
-            return prover.worst_sample(failed.model)
-        except RuntimeFailure as failure:
-            logger.info("the worst sample is not known: %s", failure.message)
-            return 0
+            stopped = ""
+            try:
+                search.run()
+            except KeyboardInterrupt:
+                if not best:
+                    raise
+                stopped = "interrupted"
+        return _searched(best[0], search.record(stopped)) if best else None
 
     def _is_forced(self, node: ir.Node) -> bool:
         choice = self._policy.selection.choice(node)

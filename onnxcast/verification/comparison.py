@@ -55,7 +55,8 @@ class OutputError:
         why: One line on what is wrong; "" if it passes.
         used: The share of what passes that it uses up; inf where nothing was measured.
         budget: What it is held to, if that is no tolerance, for people; else "".
-        figure: What was measured by the metric of `budget`.
+        figure: What was measured by the metric of `budget`; for what must be equal, the share of
+            elements that differ; inf where nothing was measured.
     """
 
     name: str
@@ -112,7 +113,7 @@ def over_samples(errors: Sequence[OutputError], tolerance: Tolerance | Budget) -
     limit = tolerance.of(errors[0].name) if isinstance(tolerance, Budget) else tolerance
     if isinstance(limit, Tolerance) or limit.metric is not Metric.TOP1:
         return worst(errors)
-    if any(error.max_error == math.inf for error in errors):
+    if any(error.figure == math.inf for error in errors):
         return worst(errors)
     return _top1(errors[0].name, sum(error.figure for error in errors), limit)
 
@@ -183,7 +184,8 @@ def _compare_items(
             return error
         differ = np.count_nonzero(reference != candidate)
         if differ:
-            return _unlike(name, f"differs in {differ} of {reference.size} elements")
+            why = f"differs in {differ} of {reference.size} elements"
+            return _unlike(name, why, differ / reference.size)
     return OutputError(name, 0.0, 0.0, ok=True, why="")
 
 
@@ -283,8 +285,8 @@ def _rms(values: _Floats) -> float:
     return math.sqrt(float(np.mean(np.square(values)))) if values.size else 0.0
 
 
-def _unlike(name: str, why: str) -> OutputError:
-    return OutputError(name, math.inf, math.inf, ok=False, why=why, used=math.inf)
+def _unlike(name: str, why: str, figure: float = math.inf) -> OutputError:
+    return OutputError(name, math.inf, math.inf, False, why, used=math.inf, figure=figure)
 
 
 def _type_name(array: Array) -> str:

@@ -2,6 +2,7 @@
 
 import contextlib
 import logging
+import math
 import pathlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,6 +24,7 @@ from onnxcast.verification.comparison import (
     says_something,
 )
 from onnxcast.verification.divergence import first_diverging
+from onnxcast.verification.metrics import Metric
 from onnxcast.verification.session import RuntimeFailure, Worker
 from onnxcast.verification.twin import Twin, build_twin, has_narrow_values, narrowest_format
 from onnxcast.verification.values import Feeds, Value
@@ -33,6 +35,8 @@ Outputs: TypeAlias = Sequence[Mapping[str, Value]]
 """The outputs for each sample."""
 
 _logger = logging.getLogger(__name__)
+
+_OVER = math.nextafter(1.0, 2.0)
 
 _OP_WITHOUT_KERNEL = re.compile(r"implementation for (\w+)")
 
@@ -67,6 +71,7 @@ class Prover:
         self._wanted_as_is: Outputs = []
         self._budget_as_is = budget
         self._last: Sequence[OutputError] = []
+        self._shares = [0.0]
         self.reference = "source"
 
     def run_reference(self) -> None:
@@ -109,15 +114,23 @@ class Prover:
         """Whether all errors pass with that much of the tolerance."""
         return all(error.ok and error.used <= margin for error in errors)
 
-    def worst_sample(self, result: ir.Model) -> int:
-        """The number of the sample on which the twin of `result` is farthest from the source.
+    def used(self, errors: Sequence[OutputError]) -> float:
+        """The share of what passes that errors use up; inf if one is beyond measure."""
+        shares = (each.used if each.ok else max(each.used, _OVER) for each in errors)
+        return max(shares, default=0.0)
 
-        Raises:
-            RuntimeFailure: The twin does not run.
-        """
-        found = self._run(build_twin(result).model, None, "twin.onnx")
-        errors = [self.error(outputs, number) for number, outputs in enumerate(found)]
-        return errors.index(max(errors))
+    def last_used(self) -> float:
+        """The share of what passes that the last twin used up."""
+        return self.used(self._last)
+
+    def worst_sample(self) -> int:
+        """The number of the sample on which the last twin was farthest from the source."""
+        return self._shares.index(max(self._shares))
+
+    def telling_samples(self) -> list[int]:
+        """The numbers of the samples to try pins on: the worst, or all if labels are counted."""
+        counted = any(limit.metric is Metric.TOP1 for limit in self.budget.limits.values())
+        return list(range(self.samples)) if counted else [self.worst_sample()]
 
     def unequal(self) -> list[str]:
         """Outputs of whole numbers or truth values that the last twin did not give alike."""
@@ -129,10 +142,25 @@ class Prover:
         }
         return [each.name for each in self._last if each.name in counted and not each.ok]
 
-    def error(self, outputs: Mapping[str, Value], sample: int) -> float:
-        """How far outputs for a sample are from the source's, in shares of what passes."""
-        errors = compare(self._wanted[sample], outputs, self.budget, sample)
-        return max((error.used for error in errors), default=0.0)
+    def error(self, outputs: Mapping[int, Mapping[str, Value]]) -> float:
+        """How far outputs are from the source's, in shares of what passes, by sample."""
+        numbers, wanted = list(outputs), [self._wanted[number] for number in outputs]
+        return self.used(_compared(wanted, list(outputs.values()), self.budget, numbers))
+
+    def disturbance(self, outputs: Mapping[str, Value], sample: int) -> float:
+        """Much like `error` for one sample, but with a figure for all that is at all comparable.
+
+        Labels are not looked at, as few rounding errors change what they are compared with.
+        """
+        by_figure = {
+            name: limit
+            for name, limit in self.budget.limits.items()
+            if limit.metric is not Metric.TOP1
+        }
+        budget = Budget(self.budget.rest, by_figure)
+        errors = compare(self._wanted[sample], outputs, budget, sample)
+        shares = (each.used if each.used < math.inf else 1 + each.figure for each in errors)
+        return max(shares, default=0.0)
 
     def run_as_is(self, result: ir.Model) -> tuple[str, list[OutputError]]:
         """Run the result itself; say whether that was possible."""
@@ -159,6 +187,7 @@ class Prover:
         except RuntimeFailure as failure:
             return _told(failure), []
         self._last = _compared(self._wanted, found, self.budget)
+        self._shares = [self.error({sample: each}) for sample, each in enumerate(found)]
         return "ran", self._last
 
     def locate(self, candidate: ir.Model, *, as_is: bool) -> str:
@@ -181,11 +210,14 @@ class Prover:
         return self._worker.run(path, _fed(self._feeds, model), level="disable_all")
 
 
-def _compared(wanted: Outputs, found: Outputs, budget: Budget) -> list[OutputError]:
-    """The error of each output over the samples."""
+def _compared(
+    wanted: Outputs, found: Outputs, budget: Budget, numbers: Sequence[int] | None = None
+) -> list[OutputError]:
+    """The error of each output over the samples, which have these numbers."""
     by_output: dict[str, list[OutputError]] = {}
     for sample, (before, after) in enumerate(zip(wanted, found, strict=True)):
-        for error in compare(before, after, budget, sample):
+        number = sample if numbers is None else numbers[sample]
+        for error in compare(before, after, budget, number):
             by_output.setdefault(error.name, []).append(error)
     return [over_samples(errors, budget) for errors in by_output.values()]
 
