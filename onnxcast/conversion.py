@@ -287,7 +287,7 @@ class Conversion:
                 leaving=self._leaving,
                 spared=self._is_forced,
                 limit=limit,
-                keeps_integers=limit < 1,
+                cautious=limit < 1,
                 verify=verify,
                 progress=self._clock.progress,
                 deadline=deadline,

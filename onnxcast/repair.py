@@ -56,7 +56,8 @@ class Repair:
         leaving: Nodes whose values leave the format, with the figure: the first to be pinned.
         spared: Whether a node must not be pinned.
         limit: The share of the tolerance or budget that may be used up.
-        keeps_integers: Whether nothing may be narrow before outputs of whole numbers that differ.
+        cautious: Whether other samples shall verify as well: then nothing is narrow before outputs
+            of whole numbers that differ, and pins that luck alone makes needless are kept.
         verify: Makes and proves the result with some pins; gives the share of the budget that it
             uses up, inf if it fails otherwise.
         progress: Told what is going on.
@@ -71,7 +72,7 @@ class Repair:
     leaving: Mapping[ir.Node, str]
     spared: Callable[[ir.Node], bool]
     limit: float
-    keeps_integers: bool
+    cautious: bool
     verify: Callable[[Pins], float]
     progress: Callable[[str], None]
     deadline: float = math.inf
@@ -85,7 +86,7 @@ class Repair:
 
     def run(self) -> None:
         """Verify results with fewer and fewer pins; the last that passes is the best."""
-        base = self._before_unequal() if self.keeps_integers else {}
+        base = self._before_unequal() if self.cautious else {}
         with pinned_only(base):
             try:
                 with Worker() as worker:
@@ -197,7 +198,6 @@ class Repair:
         Raises:
             RuntimeFailure: The model does not run with switches in it.
         """
-        order = [position for position, _ in reversed(ranking)]
         pins: set[int] = set(trials.wide.intersection(trials.free))
         for _ in range(_ROUNDS):
             rest = [each for each in ranking if each[0] not in pins]
@@ -207,11 +207,30 @@ class Repair:
             pins.update(position for position, _ in rest[:number])
             if self._best is None and not self._holds(search, trials, ranking, pins, base):
                 continue
-            fewer = search.minimal_of(pins, order)
+            fewer = search.minimal_of(pins, self._removable(ranking, pins))
             if fewer == pins or self._holds(search, trials, ranking, fewer, base):
-                self._minimal = search.minimal and search.limit == self.limit
+                exact = search.limit == self.limit and not self.cautious
+                self._minimal = search.minimal and exact
                 return
             pins = fewer
+
+    def _removable(self, ranking: Ranking, pins: AbstractSet[int]) -> list[int]:
+        """Pins that may go, the first to go first.
+
+        Errors that happen to cancel on these samples add up on others, like those of independent
+        random numbers.
+        """
+        if not self.cautious:
+            return [position for position, _ in reversed(ranking) if position in pins]
+        expected = sum(error**2 for position, error in ranking if position not in pins)
+        found = []
+        for position, error in reversed(ranking):
+            if position in pins:
+                expected += error**2
+                if not expected <= self.limit**2:
+                    break
+                found.append(position)
+        return found
 
     def _holds(
         self, search: Search, trials: Trials, ranking: Ranking, pins: AbstractSet[int], base: Pins
