@@ -17,7 +17,17 @@ from onnxcast.errors import InputError, RefusedError
 
 from .console import bar, print_json, say, silence, spinner, warn
 from .destinations import check_destinations
-from .options import MODEL, as_json, cast_bridges, choice_of_format, samples, shapes, tolerance
+from .options import (
+    MODEL,
+    as_json,
+    budget,
+    cast_bridges,
+    choice_of_format,
+    max_error,
+    samples,
+    shapes,
+    tolerance,
+)
 
 if TYPE_CHECKING:
     from onnxcast import Result
@@ -67,6 +77,7 @@ if TYPE_CHECKING:
 )
 @samples
 @tolerance
+@budget
 @click.option("--no-verify", is_flag=True, help="Do not prove the result.")
 @click.option(
     "--no-repair",
@@ -90,6 +101,9 @@ def optimize(
     inputs: Path | None,
     input_shapes: tuple[str, ...],
     tolerance: float | None,
+    max_errors: tuple[str, ...],
+    metric: str | None,
+    budget_seconds: float | None,
     no_verify: bool,
     no_repair: bool,
     forget_pins: bool,
@@ -110,14 +124,16 @@ def optimize(
       onnxcast optimize model.onnx --scope matmult --dtype bf16 --keep-op Softmax
       onnxcast optimize model.onnx --keep-node '/head/*' --narrow-op Exp --json
       onnxcast optimize model.onnx --fp32-cast matmult-fp16 --matmul-output wide
+      onnxcast optimize model.onnx --inputs samples.npz --max-error 1e-3 --budget-seconds 60
     """
     start = time.perf_counter()
-    if no_verify and (inputs or input_shapes or tolerance is not None or no_repair):
+    passing = tolerance is not None or max_errors or metric or budget_seconds is not None
+    if no_verify and (inputs or input_shapes or passing or no_repair):
         raise InputError(
-            "--no-verify together with --inputs, --input-shape, --tolerance or --no-repair: these "
-            "are for the proof; drop one or the other"
+            "--no-verify together with --inputs, --input-shape, --tolerance, --max-error or "
+            "--no-repair: these are for the proof; drop one or the other"
         )
-    chosen_shapes = shapes(input_shapes)
+    chosen_shapes, limits = shapes(input_shapes), max_error(max_errors)
     import onnxcast
     from onnxcast.files import default_output
     from onnxcast.targets import get_target
@@ -140,6 +156,9 @@ def optimize(
             inputs=inputs,
             input_shapes=chosen_shapes,
             tolerance=tolerance,
+            max_error=limits,
+            metric=metric,
+            budget_seconds=budget_seconds,
             verify=not no_verify,
             repair=not no_repair,
             forget_pins=forget_pins,
@@ -211,6 +230,16 @@ def _warn(result: "Result", *, made_up: bool) -> None:
         warn(
             f"{others[0].message}, which {result.report.target.name} does not{more}; onnxcast "
             "explain tells why"
+        )
+    _warn_of_proof(result, made_up=made_up)
+
+
+def _warn_of_proof(result: "Result", *, made_up: bool) -> None:
+    search = result.report.search
+    if search is not None and search.stopped:
+        warn(
+            f"{search.stopped}: this is the best result verified so far, with {search.pins} nodes "
+            "kept wide; give the search more time for fewer"
         )
     proof = result.report.proof
     if proof is None:

@@ -1,6 +1,8 @@
 """The public functions: convert a model and prove it, show a plan, verify any two models."""
 
+import math
 import os
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -18,8 +20,10 @@ from onnxcast.planning import Plan, make_plan
 from onnxcast.policy import Chooser, Policy, make_policy
 from onnxcast.result import Clock, Result, Samples, failure_text
 from onnxcast.targets import Target, get_target
-from onnxcast.verification.comparison import Tolerance, default_tolerance
-from onnxcast.verification.feeds import FeedSource, input_specs, load_feeds, random_feeds
+from onnxcast.verification.budgets import LABELS, REST, make_budget
+from onnxcast.verification.comparison import Budget, Tolerance, default_tolerance
+from onnxcast.verification.feeds import FeedSource, input_specs, load_labelled_feeds, random_feeds
+from onnxcast.verification.metrics import Metric
 from onnxcast.verification.proof import Proof, against, prove
 from onnxcast.verification.session import Worker
 from onnxcast.verification.twin import narrowest_format
@@ -111,6 +115,9 @@ def optimize(  # noqa: PLR0913 - one keyword per option, as on the command line
     inputs: FeedSource | None = None,
     input_shapes: Mapping[str, tuple[int, ...]] | None = None,
     tolerance: float | Tolerance | None = None,
+    max_error: float | Mapping[str, float] | None = None,
+    metric: str | None = None,
+    budget_seconds: float | None = None,
     verify: bool = True,
     repair: bool = True,
     forget_pins: bool = False,
@@ -158,6 +165,14 @@ def optimize(  # noqa: PLR0913 - one keyword per option, as on the command line
         input_shapes: Shapes of inputs with free dimensions, for the made-up sample.
         tolerance: Largest error that passes, relative to the largest magnitude of an output; by
             default 1e-2 for float16, 6e-2 for bfloat16, 2e-3 for float32r, 2.5e-1 for float8.
+        max_error: The error budget: as much as can be is narrow without a higher error on
+            `inputs`. For all outputs of floats, or by name (``"*"`` for all others).
+        metric: What the budget is in: ``relmax`` (the default) and ``rms`` are relative to the
+            output, ``cosine`` is 1 - cos, ``sqnr`` the lowest ratio of signal to noise in decibels
+            that passes, ``top1`` the share of labels that may be lost. Labels are an array
+            ``labels``, or one with the name of an output, beside the inputs of each sample.
+        budget_seconds: When to stop looking for fewer nodes to keep wide; the best result that was
+            verified by then is kept, as it is after an interrupt.
         verify: Whether to prove the result.
         repair: Whether to keep wide what leaves the format when the source runs on `inputs`, and
             then, where the result does not verify, the nodes that disturb it most until it does.
@@ -199,6 +214,12 @@ def optimize(  # noqa: PLR0913 - one keyword per option, as on the command line
         require_exact_chains=require_exact_chains,
     )
     request = fitted(request, chosen)
+    _check_proof_options(
+        {"max_error": max_error, "budget_seconds": budget_seconds, "metric": metric},
+        tolerance,
+        proves=verify,
+    )
+    deadline = math.inf if budget_seconds is None else time.monotonic() + budget_seconds
     clock = Clock(progress)
     with clock.step("read the model"):
         source = _read(model)
@@ -209,18 +230,20 @@ def optimize(  # noqa: PLR0913 - one keyword per option, as on the command line
         return run.narrow("not verified")
     samples = _samples(source.model, inputs, input_shapes)
     limit = _tolerance(tolerance, request.narrowest)
+    budget = _budget(max_error, metric, source.model, samples, limit)
+    exactly = budget is not None
     with Worker() as worker:
         run.raise_opset(opset, samples, worker)
         run.learn_types(samples, worker)
         run.prepare(forget=forget_pins)
         if repair:
-            run.pin_ranges(samples, worker)
+            run.pin_ranges(samples, worker, only_rank=exactly)
         result = run.narrow(samples.origin, once=not repair)
-        with run.against_source(samples, limit, worker) as prover:
+        with run.against_source(samples, budget or limit, worker) as prover:
             proved = None
             if repair:
                 proved = run.prove_within(result, prover)
-                proved = proved or run.repair(samples, prover)
+                proved = proved or run.repair(samples, prover, exactly=exactly, deadline=deadline)
             result = proved or run.prove(result, prover)
     if not result.verified:
         assert result.report.proof is not None
@@ -299,12 +322,15 @@ def _samples(
             "wanted"
         )
     if inputs is None:
-        return Samples(random_feeds(specs, shapes=shapes or {}), "1 made-up sample, seed 0")
+        made_up = random_feeds(specs, shapes=shapes or {})
+        return Samples(made_up, "1 made-up sample, seed 0", [{} for _ in made_up])
     if shapes:
         raise InputError("input shapes are for a made-up sample: give them or inputs, not both")
-    feeds = load_feeds(inputs, specs)
+    labels = (LABELS, *(value.name or "" for value in model.graph.outputs))
+    found = load_labelled_feeds(inputs, specs, labels)
     origin = str(inputs) if isinstance(inputs, str | os.PathLike) else "memory"
-    return Samples(feeds, f"{len(feeds)} sample{'s' if len(feeds) > 1 else ''} from {origin}")
+    told = f"{len(found)} sample{'s' if len(found) > 1 else ''} from {origin}"
+    return Samples([feeds for feeds, _ in found], told, [extra for _, extra in found])
 
 
 def _is_shapes(given: object) -> bool:
@@ -327,6 +353,40 @@ def _tolerance(given: float | Tolerance | None, narrow: Format) -> Tolerance:
     if not (_is_limit(limit.max) and _is_limit(limit.rms)):
         raise InputError(f"tolerance {given!r}: a number from 0 on is wanted, such as 0.01")
     return limit
+
+
+def _check_proof_options(
+    given: Mapping[str, Any], tolerance: float | Tolerance | None, *, proves: bool
+) -> None:
+    """Refuse options of the search that contradict others."""
+    named = [name for name, value in given.items() if value is not None]
+    if named and not proves:
+        raise InputError(f"{named[0]} without a proof: it is for the proof; drop one or the other")
+    if given["max_error"] is None and given["metric"] is not None:
+        raise InputError("metric without max_error: give the highest error that passes")
+    if given["max_error"] is not None and tolerance is not None:
+        raise InputError("max_error together with tolerance: both say what passes; drop one")
+    seconds = given["budget_seconds"]
+    if seconds is not None and (isinstance(seconds, bool) or not _is_limit(seconds)):
+        raise InputError(f"budget_seconds {seconds!r}: a number of seconds from 0 on is wanted")
+
+
+def _budget(
+    given: float | Mapping[str, float] | None,
+    metric: str | None,
+    model: ir.Model,
+    samples: Samples,
+    rest: Tolerance,
+) -> Budget | None:
+    """The budget asked for; None if there is none."""
+    if given is None:
+        return None
+    known = {each.value: each for each in Metric}
+    chosen = known.get("relmax" if metric is None else str(metric))
+    if chosen is None:
+        raise InputError(f"unknown metric {metric!r}: known are {', '.join(known)}")
+    limits = given if isinstance(given, Mapping) else {REST: given}
+    return make_budget(limits, chosen, model.graph.outputs, samples.labels, rest)
 
 
 def _is_limit(given: object) -> bool:

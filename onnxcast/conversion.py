@@ -11,7 +11,7 @@ from pathlib import Path
 import onnx_ir as ir
 
 from onnxcast.diagnostics import Code, Diagnostic
-from onnxcast.errors import RefusedError
+from onnxcast.errors import RefusedError, VerificationError
 from onnxcast.files import Source, collector_paused
 from onnxcast.graph.check import fault
 from onnxcast.graph.opsets import onnx_opset, wanted_opset
@@ -33,10 +33,10 @@ from onnxcast.planning import (
 from onnxcast.policy import Policy
 from onnxcast.repair import MARGIN, Repair
 from onnxcast.report import Report, measure, sign
-from onnxcast.result import Clock, Result, Samples
+from onnxcast.result import Clock, Result, Samples, failure_text
 from onnxcast.search import Pins, SearchRecord, pinned_only
 from onnxcast.targets import Target, why_refused
-from onnxcast.verification.comparison import Tolerance
+from onnxcast.verification.comparison import Budget, Tolerance
 from onnxcast.verification.observation import observed_types
 from onnxcast.verification.proof import Proof, against, first_difference, prove, prove_within
 from onnxcast.verification.prover import Prover
@@ -227,7 +227,7 @@ class Conversion:
 
     @contextlib.contextmanager
     def against_source(
-        self, samples: Samples, tolerance: Tolerance, worker: Worker
+        self, samples: Samples, tolerance: Tolerance | Budget, worker: Worker
     ) -> Iterator[Prover]:
         """Run the source, to prove results against it for a while."""
         with contextlib.ExitStack() as stack:
@@ -252,21 +252,25 @@ class Conversion:
         samples: Samples,
         prover: Prover,
         *,
-        limit: float = MARGIN,
+        exactly: bool = False,
         deadline: float = math.inf,
     ) -> Result | None:
-        """Pin the fewest nodes with which the result verifies, in what may be used up of a budget.
+        """Pin the fewest nodes with which the result verifies.
 
         Args:
             samples: All of them must verify.
             prover: Has run the source on them, and last a result without these pins that failed.
-            limit: The share of the tolerance or budget that may be used up.
+            exactly: Whether all of what passes may be used up; else room is left for other samples.
             deadline: When to stop, in seconds of `time.monotonic`.
 
         Returns:
             The best result, proved, with a record of the search; None if none verifies.
+
+        Raises:
+            VerificationError: Nothing would do, even if all is wide that may be.
         """
         best: list[Result] = []
+        limit = 1.0 if exactly else MARGIN
 
         def verify(pins: Pins) -> float:
             with pinned_only(pins), collector_paused():
@@ -287,7 +291,7 @@ class Conversion:
                 leaving=self._leaving,
                 spared=self._is_forced,
                 limit=limit,
-                cautious=limit < 1,
+                cautious=not exactly,
                 verify=verify,
                 progress=self._clock.progress,
                 deadline=deadline,
@@ -299,7 +303,19 @@ class Conversion:
                 if not best:
                     raise
                 stopped = "interrupted"
+            if exactly and not best:
+                raise self._impossible(search.widest(), samples, prover)
         return _searched(best[0], search.record(stopped)) if best else None
+
+    def _impossible(self, pins: Pins, samples: Samples, prover: Prover) -> VerificationError:
+        with pinned_only(pins), collector_paused():
+            result = self.narrow(samples.origin, once=False)
+        proof = prove(prover, result.model, self._clock.progress)
+        why = failure_text(proof).partition(";")[0]
+        return VerificationError(
+            f"the budget cannot be kept even with all wide that may be: {why}; raise the budget, "
+            "or take back what is narrowed on request"
+        )
 
     def _is_forced(self, node: ir.Node) -> bool:
         choice = self._policy.selection.choice(node)

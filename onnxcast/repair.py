@@ -12,16 +12,20 @@ import logging
 import math
 import pathlib
 import time
-from collections.abc import Callable, Mapping, Sequence, Set as AbstractSet
+from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 
 import onnx_ir as ir
 
+from onnxcast.files import collector_paused
 from onnxcast.graph.walk import upstream
 from onnxcast.planning import PinLevel, Plan
 from onnxcast.search import Pins, Search, SearchRecord, allowed_trials, pinned_only
 from onnxcast.trials import Ranking, Trials
 from onnxcast.verification.prover import Prover
+from onnxcast.verification.sensitivity import Sensitivity
 from onnxcast.verification.session import RuntimeFailure, Worker
+from onnxcast.verification.switches import Switched
 from onnxcast.verification.values import Feeds
 
 __all__ = ["MARGIN", "Repair"]
@@ -82,10 +86,18 @@ class Repair:
         self._search: Search | None = None
         self._best: int | None = None
         self._minimal = False
+        self._found = False
         self._verifications = 0
+        self._seconds = 0.0
 
     def run(self) -> None:
-        """Verify results with fewer and fewer pins; the last that passes is the best."""
+        """Verify results with fewer and fewer pins; the last that passes is the best.
+
+        Without caution all is wide first, so that there is a result however soon this is stopped;
+        if even that fails, nothing else is tried.
+        """
+        if not self.cautious and not self._passes(self.widest()):
+            return
         base = self._before_unequal() if self.cautious else {}
         with pinned_only(base):
             try:
@@ -93,8 +105,13 @@ class Repair:
                     self._look(base, worker)
             except RuntimeFailure as failure:
                 _logger.info("the model does not run with switches: %s", failure.message)
-            if self._best is None:
-                self._pin_all(base)
+            if not self._found:
+                levels = (PinLevel.WEIGHTS, PinLevel.WIDE)
+                any(self._passes({**self._all(self.plan(), each), **base}) for each in levels)
+
+    def widest(self) -> Pins:
+        """Pins for all that may be pinned."""
+        return self._all(self.plan(), PinLevel.WIDE)
 
     def record(self, stopped: str = "") -> SearchRecord:
         """What was done so far.
@@ -104,7 +121,7 @@ class Repair:
         """
         search, trials = self._search, self._trials
         groups, pins = len(trials.free) if trials else 0, self._best or 0
-        late = "time is up" if time.monotonic() >= self.deadline else ""
+        late = "time is up" if self._left() <= 0 else ""
         return SearchRecord(
             limit=self.limit,
             groups=groups,
@@ -124,16 +141,10 @@ class Repair:
         with pinned_only(everything):
             light = self.plan()
         self.progress("build the model with switches")
-        trials = self._trials = Trials(
-            self.model,
-            narrow,
-            light,
-            self.samples,
-            self.prover,
-            self.spared,
-            worker,
-            self.folder,
-        )
+        with collector_paused():
+            switched = Switched(self.model, narrow, light)
+            runs = Sensitivity(switched, self.samples, worker, self.folder)
+        trials = self._trials = Trials(switched, runs, self.prover, self.spared)
         trials.numbers = self.prover.telling_samples()
         spent = self._widen_weights(trials)
         self.progress("measure what each node does")
@@ -205,7 +216,7 @@ class Repair:
             if number is None:
                 return
             pins.update(position for position, _ in rest[:number])
-            if self._best is None and not self._holds(search, trials, ranking, pins, base):
+            if not self._found and not self._holds(search, trials, ranking, pins, base):
                 continue
             fewer = search.minimal_of(pins, self._removable(ranking, pins))
             if fewer == pins or self._holds(search, trials, ranking, fewer, base):
@@ -248,7 +259,7 @@ class Repair:
         named.update({trials.nodes[each]: ("pinned", PinLevel.WIDE) for each in always})
         error = self._verify({**named, **base})
         if error <= self.limit:
-            self._best = len(pins)
+            self._found, self._best = True, len(pins)
             return True
         sample = self.prover.worst_sample()
         if sample in trials.numbers:
@@ -258,22 +269,24 @@ class Repair:
             search.forget(search.limit)
         return False
 
-    def _pin_all(self, base: Pins) -> None:
-        narrow = self.plan()
-        for level in (PinLevel.WEIGHTS, PinLevel.WIDE):
-            every = self._all(narrow, level)
-            if self._verify({**every, **base}) <= self.limit:
-                self._best = len(every)
-                return
+    def _passes(self, pins: Pins) -> bool:
+        """Whether a real model with these pins verifies."""
+        passes = self._verify(pins) <= self.limit
+        if passes:
+            self._best = len(pins)
+        return passes
 
     def _verify(self, pins: Pins) -> float:
         self._verifications += 1
         self.progress(f"verify a result with {len(pins)} pins")
-        return self.verify(pins)
+        start = time.monotonic()
+        error = self.verify(pins)
+        self._seconds = time.monotonic() - start
+        return error
 
     def _left(self) -> float:
-        """Seconds until the search has to end."""
-        return self.deadline - time.monotonic()
+        """Seconds until the search has to end, so that what it found can be verified."""
+        return self.deadline - time.monotonic() - self._seconds
 
 
 def _figure(error: float) -> str:

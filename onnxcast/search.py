@@ -9,7 +9,8 @@ so, and keeps the smallest set that passed.
 import contextlib
 import dataclasses
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set as AbstractSet
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import TypeAlias
 
 import onnx_ir as ir
@@ -140,7 +141,10 @@ class Search:
         return self.error(pins) <= self.limit
 
     def fewest_of(
-        self, ranking: Sequence[tuple[int, float]], beside: AbstractSet[int], limit: float | None = None
+        self,
+        ranking: Sequence[tuple[int, float]],
+        beside: AbstractSet[int],
+        limit: float | None = None,
     ) -> int | None:
         """How many of the first of a ranking must be pinned; exact if errors are monotone.
 

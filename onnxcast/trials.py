@@ -1,17 +1,14 @@
 """Errors of one model with some nodes pinned, from one session."""
 
-import pathlib
-from collections.abc import Callable, Mapping, Sequence, Set as AbstractSet
+from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 
 import onnx_ir as ir
 
-from onnxcast.files import collector_paused
-from onnxcast.planning import PinLevel, Plan
+from onnxcast.planning import PinLevel
 from onnxcast.verification.prover import Prover
 from onnxcast.verification.sensitivity import Choice, Sensitivity, rank
-from onnxcast.verification.session import Worker
 from onnxcast.verification.switches import Switched
-from onnxcast.verification.values import Feeds
 
 __all__ = ["Ranking", "Trials"]
 
@@ -26,14 +23,10 @@ class Trials:
     """Tries pins.
 
     Args:
-        model: Without the pins to be tried.
-        narrow: Its plan.
-        light: Its plan with all nodes pinned but for their weights.
-        samples: What it is run on.
-        prover: Has run the source on them.
+        switched: The model, with its plan when no node is pinned and when all are but for weights.
+        runs: Runs it.
+        prover: Has run the source on the same samples.
         spared: Whether a node must not be pinned.
-        worker: Runs this model and no other.
-        folder: For its file.
 
     Attributes:
         nodes: All nodes that have switches; they are known by their position.
@@ -46,18 +39,12 @@ class Trials:
 
     def __init__(
         self,
-        model: ir.Model,
-        narrow: Plan,
-        light: Plan,
-        samples: Sequence[Feeds],
+        switched: Switched,
+        runs: Sensitivity,
         prover: Prover,
         spared: Callable[[ir.Node], bool],
-        worker: Worker,
-        folder: pathlib.Path,
     ) -> None:
-        with collector_paused():
-            switched = Switched(model, narrow, light)
-            self._model = Sensitivity(switched, samples, worker, folder)
+        self._runs = runs
         self._prover = prover
         self.nodes = switched.nodes
         mine = [position for position, node in enumerate(self.nodes) if not spared(node)]
@@ -104,7 +91,7 @@ class Trials:
         return Choice({**dict.fromkeys(wide, PinLevel.WIDE), **self._spared}, PinLevel.WEIGHTS)
 
     def _error(self, choice: Choice) -> float:
-        [outputs] = self._model.outputs([choice], self.numbers)
+        [outputs] = self._runs.outputs([choice], self.numbers)
         return self._prover.error(outputs)
 
     def _rank(
@@ -114,7 +101,7 @@ class Trials:
 
         def errors(blocks: Sequence[Sequence[int]]) -> list[float]:
             self.measurements += len(blocks)
-            found = self._model.outputs([chosen(block) for block in blocks], [number])
+            found = self._runs.outputs([chosen(block) for block in blocks], [number])
             return [self._prover.disturbance(each[number], number) for each in found]
 
         if not positions:

@@ -2,7 +2,7 @@
 
 import pathlib
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -22,6 +22,7 @@ __all__ = [
     "InputSpec",
     "input_specs",
     "load_feeds",
+    "load_labelled_feeds",
     "parse_input_shape",
     "random_feeds",
 ]
@@ -49,7 +50,42 @@ def load_feeds(source: FeedSource | None, inputs: Sequence[InputSpec]) -> list[F
     """
     if source is None:
         return random_feeds(inputs)
-    return [check_sample(where, sample, inputs) for where, sample in _samples(source, inputs)]
+    return [feeds for feeds, _ in load_labelled_feeds(source, inputs, ())]
+
+
+def load_labelled_feeds(
+    source: FeedSource, inputs: Sequence[InputSpec], labels: Collection[str]
+) -> list[tuple[Feeds, dict[str, Value]]]:
+    """Reads samples as `load_feeds` does, and apart from them what else they may hold.
+
+    Args:
+        source: As for `load_feeds`.
+        inputs: What the model asks for.
+        labels: Names that a sample may have besides those of inputs.
+
+    Raises:
+        InputError: As by `load_feeds`, or two samples that disagree in the rank of an input.
+    """
+    beside = set(labels).difference(spec.name for spec in inputs)
+    found, ranks = [], dict[str, tuple[int, str]]()
+    for where, sample in _samples(source, inputs):
+        extra = {name: value for name, value in sample.items() if name in beside}
+        rest = {name: value for name, value in sample.items() if name not in beside}
+        feeds = check_sample(where, rest, inputs)
+        found.append((feeds, extra))
+        for name, value in feeds.items():
+            if isinstance(value, np.ndarray):
+                _check_rank(name, where, value.ndim, ranks)
+    return found
+
+
+def _check_rank(name: str, where: str, rank: int, known: dict[str, tuple[int, str]]) -> None:
+    before, first = known.setdefault(name, (rank, where))
+    if rank != before:
+        raise InputError(
+            f"{where}: input {name!r} has rank {rank}, but rank {before} in {first}; give samples "
+            "of one kind"
+        )
 
 
 def _samples(

@@ -12,7 +12,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnxcast import formats
-from onnxcast.errors import RefusedError
+from onnxcast.errors import InputError, RefusedError
 from onnxcast.files import Source, commit
 from onnxcast.verification.comparison import (
     Budget,
@@ -91,6 +91,20 @@ class Prover:
                 "the source gives nothing but NaN or empty outputs on these inputs, which proves "
                 "nothing: give others, or skip the proof with --no-verify"
             )
+        self._check_labels()
+
+    def _check_labels(self) -> None:
+        """Refuse labels that are not one for each row of their output."""
+        for name, limit in self.budget.limits.items():
+            for number, labels in enumerate(limit.labels):
+                value = self._wanted[number].get(name)
+                if not isinstance(value, np.ndarray) or labels.shape != value.shape[:-1]:
+                    found = list(value.shape[:-1]) if isinstance(value, np.ndarray) else "none"
+                    raise InputError(
+                        f"labels of output {name!r}, sample {number}: they have shape "
+                        f"{list(labels.shape)}, the output without its last axis has {found}; "
+                        "give one label for each"
+                    )
 
     def _run_narrow_reference(self) -> None:
         """Run the source's twin, and the source as is: onnxruntime hides rounding in both models.
