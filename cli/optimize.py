@@ -78,6 +78,13 @@ if TYPE_CHECKING:
 @samples
 @tolerance
 @budget
+@click.option(
+    "--plan",
+    type=MODEL,
+    metavar="REPORT.json",
+    help="Repeat the decisions of a report, on the same model or a retrained one, without looking "
+    "for what to keep wide.",
+)
 @click.option("--no-verify", is_flag=True, help="Do not prove the result.")
 @click.option(
     "--no-repair",
@@ -104,6 +111,7 @@ def optimize(
     max_errors: tuple[str, ...],
     metric: str | None,
     budget_seconds: float | None,
+    plan: Path | None,
     no_verify: bool,
     no_repair: bool,
     forget_pins: bool,
@@ -125,6 +133,7 @@ def optimize(
       onnxcast optimize model.onnx --keep-node '/head/*' --narrow-op Exp --json
       onnxcast optimize model.onnx --fp32-cast matmult-fp16 --matmul-output wide
       onnxcast optimize model.onnx --inputs samples.npz --max-error 1e-3 --budget-seconds 60
+      onnxcast optimize retrained.onnx --inputs samples.npz --plan report.json
     """
     start = time.perf_counter()
     passing = tolerance is not None or max_errors or metric or budget_seconds is not None
@@ -136,9 +145,8 @@ def optimize(
     chosen_shapes, limits = shapes(input_shapes), max_error(max_errors)
     import onnxcast
     from onnxcast.files import default_output
-    from onnxcast.targets import get_target
 
-    target = get_target(narrowing.pop("target"))
+    target = narrowing.pop("target")
     narrowing.update(
         io_types=io_types,
         inline_cast=not disable_inline_cast,
@@ -146,8 +154,7 @@ def optimize(
         illegal_casts=illegal_casts,
         require_exact_chains=require_exact_chains,
     )
-    policy = onnxcast.make_policy(preferred=target.preferred, **narrowing)
-    output = output or default_output(model, policy.format.name if policy.format else "none")
+    output = output or default_output(model, _format(narrowing, target, plan))
     check_destinations(model, output, report, inputs, force=force)
     with spinner() as step:
         result = onnxcast.optimize(
@@ -159,6 +166,7 @@ def optimize(
             max_error=limits,
             metric=metric,
             budget_seconds=budget_seconds,
+            plan=plan,
             verify=not no_verify,
             repair=not no_repair,
             forget_pins=forget_pins,
@@ -176,6 +184,18 @@ def optimize(
             from .summary import print_summary
 
             print_summary(result.report, files, time.perf_counter() - start)
+
+
+def _format(narrowing: dict[str, Any], target: str | None, plan: Path | None) -> str:
+    """The narrow format by name, to call a file after."""
+    import onnxcast
+    from onnxcast.lock import read_lock
+    from onnxcast.targets import get_target
+
+    if plan is not None:
+        narrowing = {"fp32_cast": read_lock(plan).report["token"]}
+    policy = onnxcast.make_policy(preferred=get_target(target).preferred, **narrowing)
+    return policy.format.name if policy.format else "none"
 
 
 @contextlib.contextmanager

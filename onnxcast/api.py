@@ -1,5 +1,6 @@
 """The public functions: convert a model and prove it, show a plan, verify any two models."""
 
+import inspect
 import math
 import os
 import time
@@ -15,6 +16,7 @@ from onnxcast.explanation import Explanation, explain_node, find_node
 from onnxcast.files import Source, read_model
 from onnxcast.formats import FLOAT32R_BITS, Format
 from onnxcast.graph.check import check_functions
+from onnxcast.lock import asked, passes_asked, read_lock
 from onnxcast.pipeline import fitted, preparing_passes
 from onnxcast.planning import Plan, make_plan
 from onnxcast.policy import Chooser, Policy, make_policy
@@ -29,6 +31,17 @@ from onnxcast.verification.session import Worker
 from onnxcast.verification.twin import narrowest_format
 
 __all__ = ["Explanation", "Result", "explain", "optimize", "plan", "verify"]
+
+_DEFAULTS = {
+    **{
+        name: each.default
+        for name, each in inspect.signature(make_policy).parameters.items()
+        if name != "preferred"
+    },
+    "opset": "auto",
+    "forget_pins": False,
+}
+"""What a plan decides, with what is asked for by default."""
 
 
 def plan(
@@ -118,6 +131,7 @@ def optimize(  # noqa: PLR0913 - one keyword per option, as on the command line
     max_error: float | Mapping[str, float] | None = None,
     metric: str | None = None,
     budget_seconds: float | None = None,
+    plan: str | os.PathLike[str] | Mapping[str, Any] | None = None,
     verify: bool = True,
     repair: bool = True,
     forget_pins: bool = False,
@@ -173,6 +187,8 @@ def optimize(  # noqa: PLR0913 - one keyword per option, as on the command line
             ``labels``, or one with the name of an output, beside the inputs of each sample.
         budget_seconds: When to stop looking for fewer nodes to keep wide; the best result that was
             verified by then is kept, as it is after an interrupt.
+        plan: The report of an earlier run, a file or a dict: its options and its pins are taken,
+            and none are looked for. On the same model that gives the same bytes.
         verify: Whether to prove the result.
         repair: Whether to keep wide what leaves the format when the source runs on `inputs`, and
             then, where the result does not verify, the nodes that disturb it most until it does.
@@ -189,59 +205,68 @@ def optimize(  # noqa: PLR0913 - one keyword per option, as on the command line
         VerificationError: The result's outputs do not match; its text names the worst output and
             the first diverging node.
     """
-    chosen = get_target(target)
-    request = make_policy(
-        preferred=chosen.preferred,
-        fp32_cast=fp32_cast,
-        scope=scope,
-        dtype=dtype,
-        keep_ops=keep_ops,
-        keep_nodes=keep_nodes,
-        narrow_ops=narrow_ops,
-        narrow_nodes=narrow_nodes,
-        op_block_list=op_block_list,
-        node_block_list=node_block_list,
-        policy=policy,
-        functions=functions,
-        matmul_output=matmul_output,
-        inline_cast=inline_cast,
-        clamp_masks=clamp_masks,
-        fp32r_bits=fp32r_bits,
-        io_types=io_types,
-        keep_io_types=keep_io_types,
-        cast_bridges=cast_bridges,
-        illegal_casts=illegal_casts,
-        require_exact_chains=require_exact_chains,
-    )
-    request = fitted(request, chosen)
-    _check_proof_options(
-        {"max_error": max_error, "budget_seconds": budget_seconds, "metric": metric},
-        tolerance,
-        proves=verify,
-    )
+    options: dict[str, Any] = {
+        "fp32_cast": fp32_cast,
+        "scope": scope,
+        "dtype": dtype,
+        "keep_ops": keep_ops,
+        "keep_nodes": keep_nodes,
+        "narrow_ops": narrow_ops,
+        "narrow_nodes": narrow_nodes,
+        "op_block_list": op_block_list,
+        "node_block_list": node_block_list,
+        "policy": policy,
+        "functions": functions,
+        "matmul_output": matmul_output,
+        "inline_cast": inline_cast,
+        "clamp_masks": clamp_masks,
+        "fp32r_bits": fp32r_bits,
+        "io_types": io_types,
+        "keep_io_types": keep_io_types,
+        "cast_bridges": cast_bridges,
+        "illegal_casts": illegal_casts,
+        "require_exact_chains": require_exact_chains,
+        "opset": opset,
+        "forget_pins": forget_pins,
+    }
+    passes: dict[str, Any] = {"max_error": max_error, "metric": metric, "tolerance": tolerance}
+    _check_proof_options({**passes, "budget_seconds": budget_seconds}, proves=verify)
+    lock = None if plan is None else read_lock(plan)
+    if lock is not None:
+        options = lock.options(options, _DEFAULTS)
+        passes = passes if any(passes.values()) else lock.passes
+        target = lock.target if target is None else target
+    asked_for = {"options": asked(options, _DEFAULTS), "passes": passes_asked(passes)}
+    opset, forget_pins = options.pop("opset"), options.pop("forget_pins")
+    request, chosen = _request(target, options)
+    if lock is not None:
+        lock.check_target(chosen.name, chosen.digest)
     deadline = math.inf if budget_seconds is None else time.monotonic() + budget_seconds
     clock = Clock(progress)
     with clock.step("read the model"):
         source = _read(model)
-    run = Conversion(source, request, chosen, clock)
+    run = Conversion(source, request, chosen, clock, asked_for)
     if not verify:
         run.raise_opset(opset, None, None)
         run.prepare(forget=forget_pins)
+        run.pin_as(lock)
         return run.narrow("not verified")
     samples = _samples(source.model, inputs, input_shapes)
-    limit = _tolerance(tolerance, request.narrowest)
-    budget = _budget(max_error, metric, source.model, samples, limit)
+    limit = _tolerance(passes["tolerance"], request.narrowest)
+    budget = _budget(passes, source.model, samples, limit)
     exactly = budget is not None
+    searches = repair and lock is None
     with Worker() as worker:
         run.raise_opset(opset, samples, worker)
         run.learn_types(samples, worker)
         run.prepare(forget=forget_pins)
-        if repair:
+        run.pin_as(lock)
+        if searches:
             run.pin_ranges(samples, worker, only_rank=exactly)
-        result = run.narrow(samples.origin, once=not repair)
+        result = run.narrow(samples.origin, once=not searches)
         with run.against_source(samples, budget or limit, worker) as prover:
             proved = None
-            if repair:
+            if searches:
                 proved = run.prove_within(result, prover)
                 proved = proved or run.repair(samples, prover, exactly=exactly, deadline=deadline)
             result = proved or run.prove(result, prover)
@@ -355,16 +380,15 @@ def _tolerance(given: float | Tolerance | None, narrow: Format) -> Tolerance:
     return limit
 
 
-def _check_proof_options(
-    given: Mapping[str, Any], tolerance: float | Tolerance | None, *, proves: bool
-) -> None:
+def _check_proof_options(given: Mapping[str, Any], *, proves: bool) -> None:
     """Refuse options of the search that contradict others."""
-    named = [name for name, value in given.items() if value is not None]
+    searching = ("max_error", "metric", "budget_seconds")
+    named = [name for name in searching if given[name] is not None]
     if named and not proves:
         raise InputError(f"{named[0]} without a proof: it is for the proof; drop one or the other")
     if given["max_error"] is None and given["metric"] is not None:
         raise InputError("metric without max_error: give the highest error that passes")
-    if given["max_error"] is not None and tolerance is not None:
+    if given["max_error"] is not None and given["tolerance"] is not None:
         raise InputError("max_error together with tolerance: both say what passes; drop one")
     seconds = given["budget_seconds"]
     if seconds is not None and (isinstance(seconds, bool) or not _is_limit(seconds)):
@@ -372,13 +396,10 @@ def _check_proof_options(
 
 
 def _budget(
-    given: float | Mapping[str, float] | None,
-    metric: str | None,
-    model: ir.Model,
-    samples: Samples,
-    rest: Tolerance,
+    passes: Mapping[str, Any], model: ir.Model, samples: Samples, rest: Tolerance
 ) -> Budget | None:
     """The budget asked for; None if there is none."""
+    given, metric = passes["max_error"], passes["metric"]
     if given is None:
         return None
     known = {each.value: each for each in Metric}

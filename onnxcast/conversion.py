@@ -7,6 +7,7 @@ import math
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import onnx_ir as ir
 
@@ -16,6 +17,7 @@ from onnxcast.files import Source, collector_paused
 from onnxcast.graph.check import fault
 from onnxcast.graph.opsets import onnx_opset, wanted_opset
 from onnxcast.graph.types import ElementTypes
+from onnxcast.lock import Lock
 from onnxcast.original import Original
 from onnxcast.passes import LegaliseCastsPass
 from onnxcast.pipeline import narrowing_passes, preparing_passes
@@ -73,18 +75,27 @@ def _interface(model: ir.Model) -> _Interface:
 class Conversion:
     """One conversion: what is known so far, from the source to the proved result."""
 
-    def __init__(self, source: Source, policy: Policy, target: Target, clock: Clock) -> None:
+    def __init__(
+        self,
+        source: Source,
+        policy: Policy,
+        target: Target,
+        clock: Clock,
+        request: Mapping[str, Any] | None = None,
+    ) -> None:
         self._original = Original(source, policy)
         self._model = source.model
         self._policy = policy
         self._target = target
         self._clock = clock
+        self._request = request or {}
         self._opset = onnx_opset(source.model)
         self._before = measure(source.model)
         self._findings: list[Diagnostic] = []
         self._modified = False
         self._ranges: Mapping[str, Range] = {}
         self._leaving: dict[ir.Node, str] = {}
+        self._lock: Lock | None = None
 
     def raise_opset(self, opset: str | int, samples: Samples | None, worker: Worker | None) -> None:
         """Raise the opset as far as asked for or needed, and check that nothing else changed.
@@ -182,6 +193,20 @@ class Conversion:
             else:
                 pin(node, figure)
 
+    def pin_as(self, lock: Lock | None) -> None:
+        """Pin what is pinned in a report, if there is one, instead of looking for pins.
+
+        Raises:
+            InputError: A node of the report is gone, or the opset is another.
+        """
+        if lock is None:
+            return
+        self._lock = lock
+        lock.check_opset(onnx_opset(self._model))
+        plan = make_plan(self._model, self._policy, self._target)
+        for node, (figure, level) in lock.pins(plan).items():
+            pin(node, figure, level)
+
     def narrow(self, origin: str, *, once: bool = True) -> Result:
         """Carry out the plan and check the result's structure.
 
@@ -202,6 +227,8 @@ class Conversion:
             assert self._keeps(interface), "graph inputs and outputs must not change"
             self._check()
             self._check_target()
+        if plan is not None and self._lock is not None:
+            self._lock.tell_changes(plan)
         if plan is not None:
             self._findings.extend(saturating(plan, self._ranges))
         self._findings.extend(unmultiplied(self._model, self._target))
@@ -219,6 +246,7 @@ class Conversion:
             inputs=origin,
             proof=None,
             seconds=self._clock.seconds,
+            request=self._request,
         )
         result = Result(self._model, modified, report)
         if not once:

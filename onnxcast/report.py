@@ -5,6 +5,7 @@ import importlib.metadata
 import json
 import math
 import platform
+from collections.abc import Mapping
 from typing import Any
 
 import onnx_ir as ir
@@ -90,6 +91,7 @@ class Report:
         proof: Figures of the verification; None if it was not asked for.
         seconds: Wall-clock seconds by step.
         search: What the search for pins did; None if there was none.
+        request: What was asked for, so that it can be asked for again.
     """
 
     source: str
@@ -106,12 +108,14 @@ class Report:
     proof: Proof | None
     seconds: dict[str, float]
     search: SearchRecord | None = None
+    request: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain lists, dicts, strings and numbers; figures that are not finite are strings."""
         return {
             "versions": versions(),
             "source": self.source,
+            "request": dict(self.request),
             "token": self.token,
             "target": self.target.name,
             "target_hash": self.target.digest,
