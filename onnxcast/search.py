@@ -162,10 +162,11 @@ class Search:
             pins = {*beside, *(position for position, _ in ranking[:count])}
             return self.error(pins) <= most
 
-        within = allowed_trials(self._groups, 1)
+        # Another trial may have to follow the last one.
+        within = allowed_trials(self._groups, 1) - 2
         guess = _expected(ranking, most)
         return _smallest(
-            len(ranking), guess, attempt, lambda: self.trials < within and self._proceed()
+            len(ranking), guess, attempt, lambda: self.trials <= within and self._proceed()
         )
 
     def minimal_of(self, pins: AbstractSet[int], order: Sequence[int]) -> set[int]:
@@ -204,7 +205,7 @@ class Search:
 
     def _may_try(self, pins: int) -> bool:
         """Whether another trial is allowed if so many pins may be the outcome."""
-        return self.trials < allowed_trials(self._groups, pins) and self._proceed()
+        return self.trials + 1 <= allowed_trials(self._groups, pins) and self._proceed()
 
     def _compare(self, pins: _Positions, error: float) -> None:
         """Notice where more pins go with a higher error."""
