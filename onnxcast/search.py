@@ -164,10 +164,7 @@ class Search:
 
         # Another trial may have to follow the last one.
         within = allowed_trials(self._groups, 1) - 2
-        guess = _expected(ranking, most)
-        return _smallest(
-            len(ranking), guess, attempt, lambda: self.trials <= within and self._proceed()
-        )
+        return _smallest(len(ranking), attempt, lambda: self.trials <= within and self._proceed())
 
     def minimal_of(self, pins: AbstractSet[int], order: Sequence[int]) -> set[int]:
         """Take away pins as long as the rest passes.
@@ -220,41 +217,25 @@ class Search:
         return more > fewer and (fewer <= self.limit < more or more - fewer > _NOTICEABLE)
 
 
-def _expected(ranking: Sequence[tuple[int, float]], limit: float) -> int:
-    """How many of the first to pin if errors add up like those of independent random numbers."""
-    left, number = 0.0, len(ranking)
-    for _, error in reversed(ranking):
-        left += error**2
-        if not left <= limit**2:
-            break
-        number -= 1
-    return number
-
-
 def _smallest(
-    count: int, guess: int, attempt: Callable[[int], bool], proceed: Callable[[], bool]
+    count: int, attempt: Callable[[int], bool], proceed: Callable[[], bool]
 ) -> int | None:
-    """The smallest number from 0 to `count` that `attempt` accepts, in steps that double.
+    """The smallest number from 0 to `count` that `attempt` accepts, as all larger ones should.
 
     Args:
         count: The largest number.
-        guess: Where to begin.
-        attempt: Whether a number will do; then all larger ones should.
+        attempt: Whether a number will do.
         proceed: Whether there may be more than one attempt more.
     """
-    refused, accepted, size, step = -1, count + 1, min(guess, count), max(1, guess // 8)
+    refused, accepted, size = -1, count + 1, 0
     while accepted - refused > 1 and proceed():
         if attempt(size):
             accepted = size
         else:
             refused = size
-        if accepted > count:
-            size = min(refused + step, count)
-        elif refused < 0:
-            size = max(accepted - step, 0)
-        else:
-            size = (refused + accepted) // 2
-        step *= 2
+        # Few are likely, so it doubles up from below before it halves the gap.
+        doubled = min(max(2 * refused, 1), count)
+        size = doubled if accepted > count else (refused + accepted) // 2
     if accepted <= count:
         return accepted
     return count if refused < count and attempt(count) else None

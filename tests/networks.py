@@ -43,9 +43,13 @@ def network(layers: int, faults: Sequence[tuple[int, Fault]]) -> onnx.ModelProto
         bias = constant(f"b{layer}", rng.normal(0, 0.1, _WIDTH))
         value = node("Tanh", [node("Add", [product, bias], f"sum_{layer}")], f"tanh_{layer}")
         if planted.get(layer) == "overflow":
-            large = node("Mul", [value, constant(f"large{layer}", np.array(1000))], f"large_{layer}")
+            large = node(
+                "Mul", [value, constant(f"large{layer}", np.array(1000))], f"large_{layer}"
+            )
             value = node("Mul", [large, large], f"planted_up_{layer}")
-            value = node("Mul", [value, constant(f"s{layer}", np.array(2.0**-20))], f"planted_down_{layer}")
+            value = node(
+                "Mul", [value, constant(f"s{layer}", np.array(2.0**-20))], f"planted_down_{layer}"
+            )
         elif planted.get(layer) == "cancellation":
             far = constant(f"far{layer}", np.array(3000))
             value = node("Add", [value, far], f"planted_up_{layer}")
