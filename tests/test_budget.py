@@ -25,7 +25,7 @@ def optimized(model: onnx.ModelProto, **options: Any) -> onnxcast.Result:
 
 @pytest.mark.parametrize("budget", [None, 1e-2])
 @pytest.mark.parametrize("kind", [*FAULTS, "both"])
-@pytest.mark.parametrize("count", [1, 3, 6])
+@pytest.mark.parametrize("count", [1, 4])
 def test_planted_faults_are_found_and_little_else(
     count: int, kind: Fault | str, budget: float | None
 ) -> None:
@@ -45,7 +45,7 @@ def test_planted_faults_are_found_and_little_else(
 
 def test_no_single_pin_can_go() -> None:
     model = network(30, [(3, "overflow"), (12, "cancellation"), (21, "cancellation")])
-    result = optimized(model, max_error=5e-4)
+    result = optimized(model, max_error=1e-3)
     assert result.report.search is not None
     assert result.report.search.minimal
     pins = result.report.to_dict()["pins"]
