@@ -2,7 +2,6 @@
 
 import json
 import math
-import pathlib
 from typing import Any
 
 import numpy as np
@@ -78,7 +77,7 @@ METRICS = {
 
 
 @pytest.mark.parametrize("metric", METRICS)
-def test_each_metric_holds(metric: str, tmp_path: pathlib.Path) -> None:
+def test_each_metric_holds(metric: str) -> None:
     limit, holds = METRICS[metric]
     model = network(20, [(3, "cancellation"), (12, "cancellation")])
     result = optimized(model, max_error=limit, metric=metric)
@@ -275,7 +274,7 @@ def test_the_progress_tells_trials_and_the_best_and_the_time_left() -> None:
     assert all("best " in step and step.endswith(" s left") for step in trials)
 
 
-def test_the_report_tells_what_the_search_did(tmp_path: pathlib.Path) -> None:
+def test_the_report_tells_what_the_search_did() -> None:
     model = network(20, [(3, "cancellation"), (12, "cancellation")])
     report = json.loads(optimized(model, max_error=1e-3).report.to_json())
     search = report["search"]
