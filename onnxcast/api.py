@@ -4,28 +4,26 @@ import inspect
 import math
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-import numpy as np
 import onnx_ir as ir
 
 from onnxcast.conversion import Conversion
 from onnxcast.errors import InputError, VerificationError
 from onnxcast.explanation import Explanation, explain_node, find_node
 from onnxcast.files import Source, read_model
-from onnxcast.formats import FLOAT32R_BITS, Format
+from onnxcast.formats import FLOAT32R_BITS
 from onnxcast.graph.check import check_functions
 from onnxcast.lock import asked, passes_asked, read_lock
 from onnxcast.pipeline import fitted, preparing_passes
 from onnxcast.planning import Plan, make_plan
 from onnxcast.policy import Chooser, Policy, make_policy
-from onnxcast.result import Clock, Result, Samples, failure_text
+from onnxcast.proving import budget_of, check_proof_options, samples_of, tolerance_of
+from onnxcast.result import Clock, Result, failure_text
 from onnxcast.targets import Target, get_target
-from onnxcast.verification.budgets import LABELS, REST, make_budget
-from onnxcast.verification.comparison import Budget, Tolerance, default_tolerance
-from onnxcast.verification.feeds import FeedSource, input_specs, load_labelled_feeds, random_feeds
-from onnxcast.verification.metrics import Metric
+from onnxcast.verification.comparison import Tolerance
+from onnxcast.verification.feeds import FeedSource, input_specs
 from onnxcast.verification.proof import Proof, against, prove
 from onnxcast.verification.session import Worker
 from onnxcast.verification.twin import narrowest_format
@@ -230,7 +228,7 @@ def optimize(  # noqa: PLR0913 - one keyword per option, as on the command line
         "forget_pins": forget_pins,
     }
     passes: dict[str, Any] = {"max_error": max_error, "metric": metric, "tolerance": tolerance}
-    _check_proof_options({**passes, "budget_seconds": budget_seconds}, proves=verify)
+    check_proof_options({**passes, "budget_seconds": budget_seconds}, proves=verify)
     lock = None if plan is None else read_lock(plan)
     if lock is not None:
         options = lock.options(options, _DEFAULTS)
@@ -251,9 +249,9 @@ def optimize(  # noqa: PLR0913 - one keyword per option, as on the command line
         run.prepare(forget=forget_pins)
         run.pin_as(lock)
         return run.narrow("not verified")
-    samples = _samples(source.model, inputs, input_shapes)
-    limit = _tolerance(passes["tolerance"], request.narrowest)
-    budget = _budget(passes, source.model, samples, limit)
+    samples = samples_of(source.model, inputs, input_shapes)
+    limit = tolerance_of(passes["tolerance"], request.narrowest)
+    budget = budget_of(passes, source.model, samples, limit)
     exactly = budget is not None
     searches = repair and lock is None
     with Worker() as worker:
@@ -309,8 +307,8 @@ def verify(
             f"the second model has inputs {', '.join(found)}, the first has {', '.join(wanted)}: "
             "give two models with the same inputs"
         )
-    samples = _samples(source.model, inputs, input_shapes)
-    limit = _tolerance(tolerance, narrowest_format(result.model))
+    samples = samples_of(source.model, inputs, input_shapes)
+    limit = tolerance_of(tolerance, narrowest_format(result.model))
     with Worker() as worker:
         step = progress or (lambda _step: None)
         with against(source, samples.feeds, limit, worker, step) as prover:
@@ -326,90 +324,3 @@ def _read(model: object) -> Source:
 def _required(model: ir.Model) -> list[str]:
     """Names of the inputs that `model` has no value of its own for."""
     return [spec.name for spec in input_specs(model) if spec.required]
-
-
-def _samples(
-    model: ir.Model,
-    inputs: FeedSource | None,
-    shapes: Mapping[str, tuple[int, ...]] | None,
-) -> Samples:
-    if not model.graph.outputs:
-        raise InputError(
-            "the model has no outputs, so nothing can be compared: give one that has, or skip the "
-            "proof with --no-verify"
-        )
-    specs = input_specs(model)
-    if not (shapes is None or _is_shapes(shapes)):
-        raise InputError(f"input shapes {shapes!r}: a dict from input names to shapes is wanted")
-    if not (inputs is None or _is_feed_source(inputs)):
-        raise InputError(
-            f"inputs {inputs!r}: an .npz file, a folder, a dict of arrays or a list of dicts is "
-            "wanted"
-        )
-    if inputs is None:
-        made_up = random_feeds(specs, shapes=shapes or {})
-        return Samples(made_up, "1 made-up sample, seed 0", [{} for _ in made_up])
-    if shapes:
-        raise InputError("input shapes are for a made-up sample: give them or inputs, not both")
-    labels = (LABELS, *(value.name or "" for value in model.graph.outputs))
-    found = load_labelled_feeds(inputs, specs, labels)
-    origin = str(inputs) if isinstance(inputs, str | os.PathLike) else "memory"
-    told = f"{len(found)} sample{'s' if len(found) > 1 else ''} from {origin}"
-    return Samples([feeds for feeds, _ in found], told, [extra for _, extra in found])
-
-
-def _is_shapes(given: object) -> bool:
-    return isinstance(given, Mapping) and all(
-        isinstance(shape, Sequence) and all(isinstance(size, int | np.integer) for size in shape)
-        for shape in given.values()
-    )
-
-
-def _is_feed_source(given: object) -> bool:
-    if isinstance(given, Sequence) and not isinstance(given, str):
-        return all(isinstance(each, Mapping) for each in given)
-    return isinstance(given, str | os.PathLike | Mapping)
-
-
-def _tolerance(given: float | Tolerance | None, narrow: Format) -> Tolerance:
-    if given is None:
-        return default_tolerance(narrow)
-    limit = given if isinstance(given, Tolerance) else Tolerance(given, given)
-    if not (_is_limit(limit.max) and _is_limit(limit.rms)):
-        raise InputError(f"tolerance {given!r}: a number from 0 on is wanted, such as 0.01")
-    return limit
-
-
-def _check_proof_options(given: Mapping[str, Any], *, proves: bool) -> None:
-    """Refuse options of the search that contradict others."""
-    searching = ("max_error", "metric", "budget_seconds")
-    named = [name for name in searching if given[name] is not None]
-    if named and not proves:
-        raise InputError(f"{named[0]} without a proof: it is for the proof; drop one or the other")
-    if given["max_error"] is None and given["metric"] is not None:
-        raise InputError("metric without max_error: give the highest error that passes")
-    if given["max_error"] is not None and given["tolerance"] is not None:
-        raise InputError("max_error together with tolerance: both say what passes; drop one")
-    seconds = given["budget_seconds"]
-    if seconds is not None and (isinstance(seconds, bool) or not _is_limit(seconds)):
-        raise InputError(f"budget_seconds {seconds!r}: a number of seconds from 0 on is wanted")
-
-
-def _budget(
-    passes: Mapping[str, Any], model: ir.Model, samples: Samples, rest: Tolerance
-) -> Budget | None:
-    """The budget asked for; None if there is none."""
-    given, metric = passes["max_error"], passes["metric"]
-    if given is None:
-        return None
-    known = {each.value: each for each in Metric}
-    chosen = known.get("relmax" if metric is None else str(metric))
-    if chosen is None:
-        raise InputError(f"unknown metric {metric!r}: known are {', '.join(known)}")
-    limits = given if isinstance(given, Mapping) else {REST: given}
-    return make_budget(limits, chosen, model.graph.outputs, samples.labels, rest)
-
-
-def _is_limit(given: object) -> bool:
-    """Whether this is a number from 0 on, which nan is not."""
-    return isinstance(given, int | float | np.floating) and bool(given >= 0)

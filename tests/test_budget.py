@@ -2,6 +2,7 @@
 
 import json
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -63,7 +64,7 @@ def test_a_larger_budget_never_takes_more_pins() -> None:
     assert counts[0] > counts[-1]
 
 
-METRICS = {
+METRICS: dict[str, tuple[float, Callable[[Any, Any], bool]]] = {
     "relmax": (1e-3, lambda a, b: np.abs(a - b).max() / np.abs(a).max() <= 1e-3),
     "rms": (1e-3, lambda a, b: np.sqrt(np.mean((a - b) ** 2) / np.mean(a**2)) <= 1e-3),
     "cosine": (

@@ -28,13 +28,13 @@ def first(source: object = None, **options: Any) -> onnxcast.Result:
     return onnxcast.optimize(source or model(), **asked)
 
 
-def again(report: object, source: object = None, **options: Any) -> onnxcast.Result:
+def again(report: Any, source: object = None, **options: Any) -> onnxcast.Result:
     options = {"inputs": sample(), **options}
     return onnxcast.optimize(source or model(), plan=report, **options)
 
 
 def content(result: onnxcast.Result) -> bytes:
-    return result.to_proto().SerializeToString(deterministic=True)
+    return bytes(result.to_proto().SerializeToString(deterministic=True))
 
 
 def as_json(result: onnxcast.Result) -> Any:

@@ -28,7 +28,7 @@ def test_a_random_graph_is_cut_and_planned() -> None:
 def test_a_search_is_told_in_a_row_and_leaves_no_needless_pin(tmp_path: Path) -> None:
     path = tmp_path / "faulty.onnx"
     onnx.save(network(4, [(2, "cancellation")]), path)
-    np.savez(path.with_suffix(".npz"), **sample())
+    np.savez(path.with_suffix(".npz"), x=sample()["x"])
     result, seconds = search.found(path, "all-fp16", 1e-2)
     assert result is not None
     assert seconds > 0

@@ -19,7 +19,7 @@ from tests.networks import network, sample
 def faulty(tmp_path: Path) -> list[str]:
     """Arguments for a model with two planted faults and a sample of it."""
     onnx.save(network(10, [(2, "cancellation"), (6, "cancellation")]), tmp_path / "faulty.onnx")
-    np.savez(tmp_path / "sample.npz", **sample())
+    np.savez(tmp_path / "sample.npz", x=sample()["x"])
     paths = [str(tmp_path / name) for name in ("faulty.onnx", "sample.npz", "out.onnx")]
     return ["optimize", paths[0], "--dtype", "fp16", "--inputs", paths[1], "-o", paths[2]]
 
