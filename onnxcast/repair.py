@@ -98,6 +98,8 @@ class Repair:
         """
         if not self.cautious and not self._passes(self.widest()):
             return
+        if self._is_late():
+            return
         base = self._before_unequal() if self.cautious else {}
         with pinned_only(base):
             try:
@@ -105,7 +107,7 @@ class Repair:
                     self._look(base, worker)
             except RuntimeFailure as failure:
                 _logger.info("the model does not run with switches: %s", failure.message)
-            if not self._found:
+            if not self._found and not self._is_late():
                 levels = (PinLevel.WEIGHTS, PinLevel.WIDE)
                 any(self._passes({**self._all(self.plan(), each), **base}) for each in levels)
 
@@ -211,6 +213,8 @@ class Repair:
         """
         pins: set[int] = set(trials.wide.intersection(trials.free))
         for _ in range(_ROUNDS):
+            if self._is_late():
+                return
             rest = [each for each in ranking if each[0] not in pins]
             number = search.fewest_of(rest, pins)
             if number is None:
@@ -283,6 +287,10 @@ class Repair:
         error = self.verify(pins)
         self._seconds = time.monotonic() - start
         return error
+
+    def _is_late(self) -> bool:
+        """Whether to stop with the best result so far, as there is one."""
+        return self._best is not None and self._left() <= 0
 
     def _left(self) -> float:
         """Seconds until the search has to end, so that what it found can be verified."""
