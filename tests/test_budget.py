@@ -223,13 +223,10 @@ def test_a_sample_without_labels_among_others_is_named() -> None:
         scores([labelled(0.5), {"x": labelled(0.5)["x"]}], max_error=0.1)
 
 
-def test_samples_that_disagree_in_rank_are_named() -> None:
-    model = onnx.parser.parse_model(SCORES)
-    for value in (*model.graph.input, *model.graph.output):
-        value.type.tensor_type.ClearField("shape")
-    samples = [{"x": np.zeros((2, 4), np.float32)}, {"x": np.zeros(4, np.float32)}]
-    with pytest.raises(onnxcast.InputError, match=r"sample 1: input 'x' has rank 1, but rank 2 in"):
-        optimized(model, inputs=samples, max_error=0.1)
+def test_a_sample_of_another_shape_is_named() -> None:
+    samples = [labelled(0.5), {"x": np.zeros((2, 5), np.float32)}]
+    with pytest.raises(onnxcast.InputError, match="sample 1: input 'x' has size 5 on axis 1"):
+        scores(samples, max_error=0.1)
 
 
 def test_without_time_all_is_wide_that_may_be() -> None:

@@ -64,28 +64,15 @@ def load_labelled_feeds(
         labels: Names that a sample may have besides those of inputs.
 
     Raises:
-        InputError: As by `load_feeds`, or two samples that disagree in the rank of an input.
+        InputError: As by `load_feeds`.
     """
     beside = set(labels).difference(spec.name for spec in inputs)
-    found, ranks = [], dict[str, tuple[int, str]]()
+    found = []
     for where, sample in _samples(source, inputs):
         extra = {name: value for name, value in sample.items() if name in beside}
         rest = {name: value for name, value in sample.items() if name not in beside}
-        feeds = check_sample(where, rest, inputs)
-        found.append((feeds, extra))
-        for name, value in feeds.items():
-            if isinstance(value, np.ndarray):
-                _check_rank(name, where, value.ndim, ranks)
+        found.append((check_sample(where, rest, inputs), extra))
     return found
-
-
-def _check_rank(name: str, where: str, rank: int, known: dict[str, tuple[int, str]]) -> None:
-    before, first = known.setdefault(name, (rank, where))
-    if rank != before:
-        raise InputError(
-            f"{where}: input {name!r} has rank {rank}, but rank {before} in {first}; give samples "
-            "of one kind"
-        )
 
 
 def _samples(
