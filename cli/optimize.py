@@ -17,7 +17,17 @@ from onnxcast.errors import InputError, RefusedError
 
 from .console import bar, print_json, say, silence, spinner, warn
 from .destinations import check_destinations
-from .options import MODEL, as_json, cast_bridges, choice_of_format, samples, shapes, tolerance
+from .options import (
+    MODEL,
+    as_json,
+    budget,
+    cast_bridges,
+    choice_of_format,
+    max_error,
+    samples,
+    shapes,
+    tolerance,
+)
 
 if TYPE_CHECKING:
     from onnxcast import Result
@@ -67,6 +77,14 @@ if TYPE_CHECKING:
 )
 @samples
 @tolerance
+@budget
+@click.option(
+    "--plan",
+    type=MODEL,
+    metavar="REPORT.json",
+    help="Repeat the decisions of a report, on the same model or a retrained one, without looking "
+    "for what to keep wide.",
+)
 @click.option("--no-verify", is_flag=True, help="Do not prove the result.")
 @click.option(
     "--no-repair",
@@ -90,6 +108,10 @@ def optimize(
     inputs: Path | None,
     input_shapes: tuple[str, ...],
     tolerance: float | None,
+    max_errors: tuple[str, ...],
+    metric: str | None,
+    budget_seconds: float | None,
+    plan: Path | None,
     no_verify: bool,
     no_repair: bool,
     forget_pins: bool,
@@ -110,19 +132,21 @@ def optimize(
       onnxcast optimize model.onnx --scope matmult --dtype bf16 --keep-op Softmax
       onnxcast optimize model.onnx --keep-node '/head/*' --narrow-op Exp --json
       onnxcast optimize model.onnx --fp32-cast matmult-fp16 --matmul-output wide
+      onnxcast optimize model.onnx --inputs samples.npz --max-error 1e-3 --budget-seconds 60
+      onnxcast optimize retrained.onnx --inputs samples.npz --plan report.json
     """
     start = time.perf_counter()
-    if no_verify and (inputs or input_shapes or tolerance is not None or no_repair):
+    passing = tolerance is not None or max_errors or metric or budget_seconds is not None
+    if no_verify and (inputs or input_shapes or passing or no_repair):
         raise InputError(
-            "--no-verify together with --inputs, --input-shape, --tolerance or --no-repair: these "
-            "are for the proof; drop one or the other"
+            "--no-verify together with --inputs, --input-shape, --tolerance, --max-error or "
+            "--no-repair: these are for the proof; drop one or the other"
         )
-    chosen_shapes = shapes(input_shapes)
+    chosen_shapes, limits = shapes(input_shapes), max_error(max_errors)
     import onnxcast
     from onnxcast.files import default_output
-    from onnxcast.targets import get_target
 
-    target = get_target(narrowing.pop("target"))
+    target = narrowing.pop("target")
     narrowing.update(
         io_types=io_types,
         inline_cast=not disable_inline_cast,
@@ -130,8 +154,7 @@ def optimize(
         illegal_casts=illegal_casts,
         require_exact_chains=require_exact_chains,
     )
-    policy = onnxcast.make_policy(preferred=target.preferred, **narrowing)
-    output = output or default_output(model, policy.format.name if policy.format else "none")
+    output = output or default_output(model, _format(narrowing, target, plan))
     check_destinations(model, output, report, inputs, force=force)
     with spinner() as step:
         result = onnxcast.optimize(
@@ -140,6 +163,10 @@ def optimize(
             inputs=inputs,
             input_shapes=chosen_shapes,
             tolerance=tolerance,
+            max_error=limits,
+            metric=metric,
+            budget_seconds=budget_seconds,
+            plan=plan,
             verify=not no_verify,
             repair=not no_repair,
             forget_pins=forget_pins,
@@ -157,6 +184,18 @@ def optimize(
             from .summary import print_summary
 
             print_summary(result.report, files, time.perf_counter() - start)
+
+
+def _format(narrowing: dict[str, Any], target: str | None, plan: Path | None) -> str:
+    """The narrow format by name, to call a file after."""
+    import onnxcast
+    from onnxcast.lock import read_lock
+    from onnxcast.targets import get_target
+
+    if plan is not None:
+        narrowing = {"fp32_cast": read_lock(plan).report["token"]}
+    policy = onnxcast.make_policy(preferred=get_target(target).preferred, **narrowing)
+    return policy.format.name if policy.format else "none"
 
 
 @contextlib.contextmanager
@@ -211,6 +250,16 @@ def _warn(result: "Result", *, made_up: bool) -> None:
         warn(
             f"{others[0].message}, which {result.report.target.name} does not{more}; onnxcast "
             "explain tells why"
+        )
+    _warn_of_proof(result, made_up=made_up)
+
+
+def _warn_of_proof(result: "Result", *, made_up: bool) -> None:
+    search = result.report.search
+    if search is not None and search.stopped:
+        warn(
+            f"{search.stopped}: this is the best result verified so far, with {search.pins} nodes "
+            "kept wide; give the search more time for fewer"
         )
     proof = result.report.proof
     if proof is None:

@@ -3,10 +3,12 @@
 __all__ = [
     "MODEL",
     "as_json",
+    "budget",
     "cast_bridges",
     "choice_of_format",
     "help_alone",
     "is_asked",
+    "max_error",
     "samples",
     "shapes",
     "tolerance",
@@ -74,6 +76,63 @@ tolerance = click.option(
     help="Largest error that passes, relative to the largest value of an output "
     "[default: 1e-2 for float16, 6e-2 for bfloat16, 2e-3 for fp32r, 2.5e-1 for fp8].",
 )
+
+
+def budget(command: _Command) -> _Command:
+    """Add the error budget of a search."""
+    for option in reversed(
+        (
+            click.option(
+                "--max-error",
+                "max_errors",
+                multiple=True,
+                metavar="[OUTPUT=]X",
+                help="The error budget, for all outputs or for one (repeatable): as much as can be "
+                "is narrow without a higher error on the samples.",
+            ),
+            click.option(
+                "--metric",
+                metavar="relmax|rms|cosine|sqnr|top1",
+                help="What --max-error is in: largest or root mean square error, relative to the "
+                "output; 1 - cos; the lowest signal to noise ratio in dB; or the share of labels "
+                "lost, given as an array 'labels' in the .npz [default: relmax].",
+            ),
+            click.option(
+                "--budget-seconds",
+                type=float,
+                metavar="S",
+                help="Stop looking for fewer nodes to keep wide after so long, and take the best "
+                "result verified so far; Ctrl-C does so too.",
+            ),
+        )
+    ):
+        command = option(command)
+    return command
+
+
+def max_error(given: Iterable[str]) -> dict[str, float] | None:
+    """Values of ``--max-error`` by output, ``*`` for all others; None if there are none.
+
+    Raises:
+        InputError: One is no number from 0 up, or two are for the same output.
+    """
+    chosen: dict[str, float] = {}
+    for text in given:
+        name, _, number = text.rpartition("=")
+        try:
+            limit = float(number)
+        except ValueError:
+            limit = math.nan
+        if not 0 <= limit < math.inf:
+            raise InputError(
+                f"--max-error {text!r}: a number from 0 up is wanted, or OUTPUT=NUMBER; give for "
+                "example 0.01"
+            )
+        if (name or "*") in chosen:
+            raise InputError(f"--max-error for {name or 'all outputs'}: given twice; give one")
+        chosen[name or "*"] = limit
+    return chosen or None
+
 
 cast_bridges = click.option(
     "--cast-bridges",

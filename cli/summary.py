@@ -14,6 +14,7 @@ from .tables import bound, new_table, print_groups, print_proof, size
 
 if TYPE_CHECKING:
     from onnxcast.report import Report
+    from onnxcast.search import SearchRecord
 
 _OUTPUTS_SHOWN = 10
 _PINS_SHOWN = 10
@@ -52,6 +53,9 @@ def print_summary(report: "Report", files: Sequence[Path], seconds: float) -> No
         print_groups(console, report.plan)
         console.print()
         _print_pins(report.plan.pins())
+    if report.search is not None:
+        console.print(_search(report.search))
+        console.print()
     console.print(_sizes(report))
     console.print()
     console.print(_changes(report))
@@ -84,6 +88,13 @@ def _print_pins(pins: Sequence[Mapping[str, str]]) -> None:
     if len(pins) > _PINS_SHOWN:
         console.print(f"and {len(pins) - _PINS_SHOWN} more, all in --report and --json")
     console.print()
+
+
+def _search(search: "SearchRecord") -> str:
+    """How the pins were found."""
+    found = f"{search.pins} of {search.groups} nodes pinned by {search.trials} trials"
+    notes = [*(["none can go"] if search.minimal else []), *([search.note] if search.note else [])]
+    return ": ".join((found, ", ".join(notes))) if notes else found
 
 
 def _sizes(report: "Report") -> Table:

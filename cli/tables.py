@@ -98,13 +98,17 @@ def _errors(proof: "Proof", limit: int | None) -> Table:
             figure(error.max_error),
             figure(error.rms_error),
             "-" if other is None else figure(other.max_error),
-            allowed,
-            "ok" if ok else f"FAILED: {_why(error, other)}",
+            error.budget or allowed,
+            _passed(error) if ok else f"FAILED: {_why(error, other)}",
             style=None if ok else "red",
         )
     if len(rows) > len(shown):
         table.add_row(f"and {len(rows) - len(shown)} more", "", "", "", "", "not above these")
     return table
+
+
+def _passed(error: "OutputError") -> str:
+    return f"ok: {error.figure:.3g}" if error.budget else "ok"
 
 
 def _why(twin: "OutputError", as_is: "OutputError | None") -> str:

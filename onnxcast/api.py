@@ -1,30 +1,45 @@
 """The public functions: convert a model and prove it, show a plan, verify any two models."""
 
+import inspect
+import math
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-import numpy as np
 import onnx_ir as ir
 
 from onnxcast.conversion import Conversion
 from onnxcast.errors import InputError, VerificationError
 from onnxcast.explanation import Explanation, explain_node, find_node
 from onnxcast.files import Source, read_model
-from onnxcast.formats import FLOAT32R_BITS, Format
+from onnxcast.formats import FLOAT32R_BITS
 from onnxcast.graph.check import check_functions
+from onnxcast.lock import asked, passes_asked, read_lock
 from onnxcast.pipeline import fitted, preparing_passes
 from onnxcast.planning import Plan, make_plan
 from onnxcast.policy import Chooser, Policy, make_policy
-from onnxcast.result import Clock, Result, Samples, failure_text
+from onnxcast.proving import budget_of, check_proof_options, samples_of, tolerance_of
+from onnxcast.result import Clock, Result, failure_text
 from onnxcast.targets import Target, get_target
-from onnxcast.verification.comparison import Tolerance, default_tolerance
-from onnxcast.verification.feeds import FeedSource, input_specs, load_feeds, random_feeds
+from onnxcast.verification.comparison import Tolerance
+from onnxcast.verification.feeds import FeedSource, input_specs
 from onnxcast.verification.proof import Proof, against, prove
 from onnxcast.verification.session import Worker
 from onnxcast.verification.twin import narrowest_format
 
 __all__ = ["Explanation", "Result", "explain", "optimize", "plan", "verify"]
+
+_DEFAULTS = {
+    **{
+        name: each.default
+        for name, each in inspect.signature(make_policy).parameters.items()
+        if name != "preferred"
+    },
+    "opset": "auto",
+    "forget_pins": False,
+}
+"""What a plan decides, with what is asked for by default."""
 
 
 def plan(
@@ -113,6 +128,10 @@ def optimize(  # noqa: PLR0913 - one keyword per option, as on the command line
     inputs: FeedSource | None = None,
     input_shapes: Mapping[str, tuple[int, ...]] | None = None,
     tolerance: float | Tolerance | None = None,
+    max_error: float | Mapping[str, float] | None = None,
+    metric: str | None = None,
+    budget_seconds: float | None = None,
+    plan: str | os.PathLike[str] | Mapping[str, Any] | None = None,
     verify: bool = True,
     repair: bool = True,
     forget_pins: bool = False,
@@ -164,6 +183,16 @@ def optimize(  # noqa: PLR0913 - one keyword per option, as on the command line
         input_shapes: Shapes of inputs with free dimensions, for the made-up sample.
         tolerance: Largest error that passes, relative to the largest magnitude of an output; by
             default 1e-2 for float16, 6e-2 for bfloat16, 2e-3 for float32r, 2.5e-1 for float8.
+        max_error: The error budget: as much as can be is narrow without a higher error on
+            `inputs`. For all outputs of floats, or by name (``"*"`` for all others).
+        metric: What the budget is in: ``relmax`` (the default) and ``rms`` are relative to the
+            output, ``cosine`` is 1 - cos, ``sqnr`` the lowest ratio of signal to noise in decibels
+            that passes, ``top1`` the share of labels that may be lost. Labels are an array
+            ``labels``, or one with the name of an output, beside the inputs of each sample.
+        budget_seconds: When to stop looking for fewer nodes to keep wide; the best result that was
+            verified by then is kept, as it is after an interrupt.
+        plan: The report of an earlier run, a file or a dict: its options and its pins are taken,
+            and none are looked for. On the same model that gives the same bytes.
         verify: Whether to prove the result.
         repair: Whether to keep wide what leaves the format when the source runs on `inputs`, and
             then, where the result does not verify, the nodes that disturb it most until it does.
@@ -180,55 +209,72 @@ def optimize(  # noqa: PLR0913 - one keyword per option, as on the command line
         VerificationError: The result's outputs do not match; its text names the worst output and
             the first diverging node.
     """
-    chosen = get_target(target)
-    request = make_policy(
-        preferred=chosen.preferred,
-        fp32_cast=fp32_cast,
-        scope=scope,
-        dtype=dtype,
-        keep_ops=keep_ops,
-        keep_nodes=keep_nodes,
-        narrow_ops=narrow_ops,
-        narrow_nodes=narrow_nodes,
-        op_block_list=op_block_list,
-        node_block_list=node_block_list,
-        policy=policy,
-        functions=functions,
-        matmul_output=matmul_output,
-        inline_cast=inline_cast,
-        clamp_masks=clamp_masks,
-        cast_folding=cast_folding,
-        fp32r_bits=fp32r_bits,
-        io_types=io_types,
-        keep_io_types=keep_io_types,
-        cast_bridges=cast_bridges,
-        illegal_casts=illegal_casts,
-        require_exact_chains=require_exact_chains,
-        minimise=minimise,
-    )
-    request = fitted(request, chosen)
+    options: dict[str, Any] = {
+        "fp32_cast": fp32_cast,
+        "scope": scope,
+        "dtype": dtype,
+        "keep_ops": keep_ops,
+        "keep_nodes": keep_nodes,
+        "narrow_ops": narrow_ops,
+        "narrow_nodes": narrow_nodes,
+        "op_block_list": op_block_list,
+        "node_block_list": node_block_list,
+        "policy": policy,
+        "functions": functions,
+        "matmul_output": matmul_output,
+        "inline_cast": inline_cast,
+        "clamp_masks": clamp_masks,
+        "cast_folding": cast_folding,
+        "fp32r_bits": fp32r_bits,
+        "io_types": io_types,
+        "keep_io_types": keep_io_types,
+        "cast_bridges": cast_bridges,
+        "illegal_casts": illegal_casts,
+        "require_exact_chains": require_exact_chains,
+        "minimise": minimise,
+        "opset": opset,
+        "forget_pins": forget_pins,
+    }
+    passes: dict[str, Any] = {"max_error": max_error, "metric": metric, "tolerance": tolerance}
+    check_proof_options({**passes, "budget_seconds": budget_seconds}, proves=verify)
+    lock = None if plan is None else read_lock(plan)
+    if lock is not None:
+        options = lock.options(options, _DEFAULTS)
+        passes = passes if any(passes.values()) else lock.passes
+        target = lock.target if target is None else target
+    asked_for = {"options": asked(options, _DEFAULTS), "passes": passes_asked(passes)}
+    opset, forget_pins = options.pop("opset"), options.pop("forget_pins")
+    request, chosen = _request(target, options)
+    if lock is not None:
+        lock.check_target(chosen.name, chosen.digest)
+    deadline = math.inf if budget_seconds is None else time.monotonic() + budget_seconds
     clock = Clock(progress)
     with clock.step("read the model"):
         source = _read(model)
-    run = Conversion(source, request, chosen, clock)
+    run = Conversion(source, request, chosen, clock, asked_for)
     if not verify:
         run.raise_opset(opset, None, None)
         run.prepare(forget=forget_pins)
+        run.pin_as(lock)
         return run.narrow("not verified")
-    samples = _samples(source.model, inputs, input_shapes)
-    limit = _tolerance(tolerance, request.narrowest)
+    samples = samples_of(source.model, inputs, input_shapes)
+    limit = tolerance_of(passes["tolerance"], request.narrowest)
+    budget = budget_of(passes, source.model, samples, limit)
+    exactly = budget is not None
+    searches = repair and lock is None
     with Worker() as worker:
         run.raise_opset(opset, samples, worker)
         run.learn_types(samples, worker)
         run.prepare(forget=forget_pins)
-        if repair:
-            run.pin_ranges(samples, worker)
-        result = run.narrow(samples.origin, once=not repair)
-        with run.against_source(samples, limit, worker) as prover:
+        run.pin_as(lock)
+        if searches:
+            run.pin_ranges(samples, worker, only_rank=exactly)
+        result = run.narrow(samples.origin, once=not searches)
+        with run.against_source(samples, budget or limit, worker) as prover:
             proved = None
-            if repair:
+            if searches:
                 proved = run.prove_within(result, prover)
-                proved = proved or run.repair(result, samples, prover, worker)
+                proved = proved or run.repair(samples, prover, exactly=exactly, deadline=deadline)
             result = proved or run.prove(result, prover)
     if not result.verified:
         assert result.report.proof is not None
@@ -269,8 +315,8 @@ def verify(
             f"the second model has inputs {', '.join(found)}, the first has {', '.join(wanted)}: "
             "give two models with the same inputs"
         )
-    samples = _samples(source.model, inputs, input_shapes)
-    limit = _tolerance(tolerance, narrowest_format(result.model))
+    samples = samples_of(source.model, inputs, input_shapes)
+    limit = tolerance_of(tolerance, narrowest_format(result.model))
     with Worker() as worker:
         step = progress or (lambda _step: None)
         with against(source, samples.feeds, limit, worker, step) as prover:
@@ -286,57 +332,3 @@ def _read(model: object) -> Source:
 def _required(model: ir.Model) -> list[str]:
     """Names of the inputs that `model` has no value of its own for."""
     return [spec.name for spec in input_specs(model) if spec.required]
-
-
-def _samples(
-    model: ir.Model,
-    inputs: FeedSource | None,
-    shapes: Mapping[str, tuple[int, ...]] | None,
-) -> Samples:
-    if not model.graph.outputs:
-        raise InputError(
-            "the model has no outputs, so nothing can be compared: give one that has, or skip the "
-            "proof with --no-verify"
-        )
-    specs = input_specs(model)
-    if not (shapes is None or _is_shapes(shapes)):
-        raise InputError(f"input shapes {shapes!r}: a dict from input names to shapes is wanted")
-    if not (inputs is None or _is_feed_source(inputs)):
-        raise InputError(
-            f"inputs {inputs!r}: an .npz file, a folder, a dict of arrays or a list of dicts is "
-            "wanted"
-        )
-    if inputs is None:
-        return Samples(random_feeds(specs, shapes=shapes or {}), "1 made-up sample, seed 0")
-    if shapes:
-        raise InputError("input shapes are for a made-up sample: give them or inputs, not both")
-    feeds = load_feeds(inputs, specs)
-    origin = str(inputs) if isinstance(inputs, str | os.PathLike) else "memory"
-    return Samples(feeds, f"{len(feeds)} sample{'s' if len(feeds) > 1 else ''} from {origin}")
-
-
-def _is_shapes(given: object) -> bool:
-    return isinstance(given, Mapping) and all(
-        isinstance(shape, Sequence) and all(isinstance(size, int | np.integer) for size in shape)
-        for shape in given.values()
-    )
-
-
-def _is_feed_source(given: object) -> bool:
-    if isinstance(given, Sequence) and not isinstance(given, str):
-        return all(isinstance(each, Mapping) for each in given)
-    return isinstance(given, str | os.PathLike | Mapping)
-
-
-def _tolerance(given: float | Tolerance | None, narrow: Format) -> Tolerance:
-    if given is None:
-        return default_tolerance(narrow)
-    limit = given if isinstance(given, Tolerance) else Tolerance(given, given)
-    if not (_is_limit(limit.max) and _is_limit(limit.rms)):
-        raise InputError(f"tolerance {given!r}: a number from 0 on is wanted, such as 0.01")
-    return limit
-
-
-def _is_limit(given: object) -> bool:
-    """Whether this is a number from 0 on, which nan is not."""
-    return isinstance(given, int | float | np.floating) and bool(given >= 0)

@@ -2,20 +2,22 @@
 
 import contextlib
 import dataclasses
-import itertools
 import logging
+import math
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import onnx_ir as ir
 
 from onnxcast.diagnostics import Code, Diagnostic
-from onnxcast.errors import RefusedError
+from onnxcast.errors import RefusedError, VerificationError
 from onnxcast.files import Source, collector_paused
 from onnxcast.graph.check import fault
 from onnxcast.graph.opsets import onnx_opset, wanted_opset
 from onnxcast.graph.types import ElementTypes
+from onnxcast.lock import Lock
 from onnxcast.original import Original
 from onnxcast.passes import LegaliseCastsPass
 from onnxcast.pipeline import narrowing_passes, preparing_passes
@@ -32,10 +34,10 @@ from onnxcast.planning import (
 from onnxcast.policy import Policy
 from onnxcast.repair import MARGIN, Repair
 from onnxcast.report import Report, measure, sign
-from onnxcast.result import Clock, Result, Samples
-from onnxcast.search import pinned_only
+from onnxcast.result import Clock, Result, Samples, failure_text
+from onnxcast.search import Pins, SearchRecord, pinned_only
 from onnxcast.targets import Target, why_refused
-from onnxcast.verification.comparison import Tolerance
+from onnxcast.verification.comparison import Budget, Tolerance
 from onnxcast.verification.observation import observed_types
 from onnxcast.verification.proof import Proof, against, first_difference, prove, prove_within
 from onnxcast.verification.prover import Prover
@@ -48,8 +50,8 @@ __all__ = ["Conversion"]
 
 logger = logging.getLogger(__name__)
 
-# So many repaired results are made and proved at most.
-_TRIALS = 20
+# How far over the limit a result counts as that fails by other means than its twin's numbers.
+_HARDLY = 1.1
 
 
 _Interface = list[tuple[str | None, ir.TypeProtocol | None, str]]
@@ -57,6 +59,10 @@ _Interface = list[tuple[str | None, ir.TypeProtocol | None, str]]
 
 def _proved(result: Result, proof: Proof) -> Result:
     return dataclasses.replace(result, report=dataclasses.replace(result.report, proof=proof))
+
+
+def _searched(result: Result, record: SearchRecord) -> Result:
+    return dataclasses.replace(result, report=dataclasses.replace(result.report, search=record))
 
 
 def _interface(model: ir.Model) -> _Interface:
@@ -68,17 +74,27 @@ def _interface(model: ir.Model) -> _Interface:
 class Conversion:
     """One conversion: what is known so far, from the source to the proved result."""
 
-    def __init__(self, source: Source, policy: Policy, target: Target, clock: Clock) -> None:
+    def __init__(
+        self,
+        source: Source,
+        policy: Policy,
+        target: Target,
+        clock: Clock,
+        request: Mapping[str, Any] | None = None,
+    ) -> None:
         self._original = Original(source, policy)
         self._model = source.model
         self._policy = policy
         self._target = target
         self._clock = clock
+        self._request = request or {}
         self._opset = onnx_opset(source.model)
         self._before = measure(source.model, target)
         self._findings: list[Diagnostic] = []
         self._modified = False
         self._ranges: Mapping[str, Range] = {}
+        self._leaving: dict[ir.Node, str] = {}
+        self._lock: Lock | None = None
 
     def raise_opset(self, opset: str | int, samples: Samples | None, worker: Worker | None) -> None:
         """Raise the opset as far as asked for or needed, and check that nothing else changed.
@@ -149,8 +165,14 @@ class Conversion:
         self._run(preparing_passes(self._policy, self._target))
         self._check_target()
 
-    def pin_ranges(self, samples: Samples, worker: Worker) -> None:
-        """Pin nodes whose values leave the format when the source runs on `samples`."""
+    def pin_ranges(self, samples: Samples, worker: Worker, *, only_rank: bool = False) -> None:
+        """Pin nodes whose values leave the format when the source runs on `samples`.
+
+        Args:
+            samples: What is run.
+            worker: Runs it.
+            only_rank: Whether to leave it to the search, which then looks at those nodes first.
+        """
         if self._policy.format is None:
             return
         with self._clock.step("measure ranges"), tempfile.TemporaryDirectory() as folder:
@@ -163,8 +185,26 @@ class Conversion:
                 logger.info("ranges not measured: %s", failure.message)
         masks = self._policy.clamp_masks
         for node, figure in out_of_range(plan, self._ranges, masks=masks).items():
-            if not self._is_forced(node) and not pinned(node):
+            if self._is_forced(node) or pinned(node):
+                continue
+            if only_rank:
+                self._leaving[node] = figure
+            else:
                 pin(node, figure)
+
+    def pin_as(self, lock: Lock | None) -> None:
+        """Pin what is pinned in a report, if there is one, instead of looking for pins.
+
+        Raises:
+            InputError: A node of the report is gone, or the opset is another.
+        """
+        if lock is None:
+            return
+        self._lock = lock
+        lock.check_opset(onnx_opset(self._model))
+        plan = make_plan(self._model, self._policy, self._target)
+        for node, (figure, level) in lock.pins(plan).items():
+            pin(node, figure, level)
 
     def narrow(self, origin: str, *, once: bool = True) -> Result:
         """Carry out the plan and check the result's structure.
@@ -186,6 +226,8 @@ class Conversion:
             assert self._keeps(interface), "graph inputs and outputs must not change"
             self._check()
             self._check_target()
+        if plan is not None and self._lock is not None:
+            self._lock.tell_changes(plan)
         if plan is not None:
             self._findings.extend(saturating(plan, self._ranges))
         self._findings.extend(unmultiplied(self._model, self._target))
@@ -202,6 +244,7 @@ class Conversion:
             inputs=origin,
             proof=None,
             seconds=self._clock.seconds,
+            request=self._request,
         )
         result = Result(self._model, modified, report)
         if not once:
@@ -210,7 +253,7 @@ class Conversion:
 
     @contextlib.contextmanager
     def against_source(
-        self, samples: Samples, tolerance: Tolerance, worker: Worker
+        self, samples: Samples, tolerance: Tolerance | Budget, worker: Worker
     ) -> Iterator[Prover]:
         """Run the source, to prove results against it for a while."""
         with contextlib.ExitStack() as stack:
@@ -231,49 +274,74 @@ class Conversion:
         return None if proof is None else _proved(result, proof)
 
     def repair(
-        self, failed: Result, samples: Samples, prover: Prover, worker: Worker
+        self,
+        samples: Samples,
+        prover: Prover,
+        *,
+        exactly: bool = False,
+        deadline: float = math.inf,
     ) -> Result | None:
-        """Pin the nodes that disturb the outputs most until the result verifies with room to spare.
+        """Pin the fewest nodes with which the result verifies.
 
         Args:
-            failed: The result without these pins, which `prover` has just found wanting.
-            samples: All of them must verify; the nodes are told apart on the worst.
-            prover: Has run the source on them.
-            worker: Runs the models.
+            samples: All of them must verify.
+            prover: Has run the source on them, and last a result without these pins that failed.
+            exactly: Whether all of what passes may be used up; else room is left for other samples.
+            deadline: When to stop, in seconds of `time.monotonic`.
 
         Returns:
-            The first proposal that does, proved; None if none does.
+            The best result, proved, with a record of the search; None if none verifies.
+
+        Raises:
+            VerificationError: Nothing would do, even if all is wide that may be.
         """
-        with tempfile.TemporaryDirectory(prefix="onnxcast-") as name, self._clock.step("repair"):
-            unequal = prover.unequal()
-            number = self._worst_sample(prover, failed) if len(samples.feeds) > 1 else 0
-            repair = Repair(
+        best: list[Result] = []
+        limit = 1.0 if exactly else MARGIN
+
+        def verify(pins: Pins) -> float:
+            with pinned_only(pins), collector_paused():
+                result = self.narrow(samples.origin, once=False)
+            proof = prove_within(prover, result.model, limit, self._clock.progress)
+            if proof is None:
+                return max(prover.last_used(), _HARDLY * limit)
+            best[:] = [_proved(result, proof)]
+            return prover.used(proof.twin_errors)
+
+        with tempfile.TemporaryDirectory(prefix="onnxcast-") as name, self._clock.step("search"):
+            search = Repair(
                 model=self._model,
                 plan=lambda: make_plan(self._model, self._policy, self._target),
-                sample=samples.feeds[number],
-                judge=lambda outputs: prover.error(outputs, number),
-                worker=worker,
+                samples=samples.feeds,
+                prover=prover,
                 folder=Path(name),
-                unequal=unequal,
+                leaving=self._leaving,
                 spared=self._is_forced,
+                limit=limit,
+                cautious=not exactly,
+                verify=verify,
                 progress=self._clock.progress,
+                deadline=deadline,
             )
-            for pins in itertools.islice(repair.proposals(), _TRIALS):
-                self._clock.progress(f"repair: try {len(pins)} pins")
-                with pinned_only(pins), collector_paused():
-                    result = self.narrow(samples.origin, once=False)
-                proof = prove_within(prover, result.model, MARGIN, self._clock.progress)
-                if proof is not None:
-                    return _proved(result, proof)
-        return None
+            stopped = ""
+            try:
+                search.run()
+            except KeyboardInterrupt:
+                if not best:
+                    raise
+                stopped = "interrupted"
+            if exactly and not best:
+                raise self._impossible(search.widest(), samples, prover)
+        return _searched(best[0], search.record(stopped)) if best else None
 
-    @staticmethod
-    def _worst_sample(prover: Prover, failed: Result) -> int:
-        try:
-            return prover.worst_sample(failed.model)
-        except RuntimeFailure as failure:
-            logger.info("the worst sample is not known: %s", failure.message)
-            return 0
+    def _impossible(self, pins: Pins, samples: Samples, prover: Prover) -> VerificationError:
+        with pinned_only(pins), collector_paused():
+            result = self.narrow(samples.origin, once=False)
+        proof = prove(prover, result.model, self._clock.progress)
+        why = failure_text(proof).partition(";")[0]
+        return VerificationError(
+            f"the budget cannot be kept even with all wide that may be: {why}; raise the budget, "
+            "or take back what is narrowed on request"
+        )
 
     def _is_forced(self, node: ir.Node) -> bool:
         choice = self._policy.selection.choice(node)

@@ -5,6 +5,7 @@ import importlib.metadata
 import json
 import math
 import platform
+from collections.abc import Mapping
 from typing import Any
 
 import onnx_ir as ir
@@ -13,6 +14,7 @@ from onnxcast.diagnostics import Diagnostic
 from onnxcast.files import tensor_slots
 from onnxcast.graph.walk import label, model_graphs
 from onnxcast.planning import Plan, Route, cast_costs
+from onnxcast.search import SearchRecord
 from onnxcast.targets import Target
 from onnxcast.verification.proof import Proof
 
@@ -92,6 +94,8 @@ class Report:
         inputs: Where the samples came from.
         proof: Figures of the verification; None if it was not asked for.
         seconds: Wall-clock seconds by step.
+        search: What the search for pins did; None if there was none.
+        request: What was asked for, so that it can be asked for again.
     """
 
     source: str
@@ -106,12 +110,15 @@ class Report:
     inputs: str
     proof: Proof | None
     seconds: dict[str, float]
+    search: SearchRecord | None = None
+    request: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain lists, dicts, strings and numbers; figures that are not finite are strings."""
         return {
             "versions": versions(),
             "source": self.source,
+            "request": dict(self.request),
             "token": self.token,
             "target": self.target.name,
             "target_hash": self.target.digest,
@@ -124,6 +131,7 @@ class Report:
             "before": dataclasses.asdict(self.before),
             "after": dataclasses.asdict(self.after),
             "inputs": self.inputs,
+            "search": None if self.search is None else _search_dict(self.search),
             "verification": None if self.proof is None else proof_dict(self.proof),
             "seconds": {step: round(seconds, 3) for step, seconds in self.seconds.items()},
             "advice": list(self.target.advice),
@@ -158,6 +166,10 @@ def proof_dict(proof: Proof) -> dict[str, Any]:
     """A proof as plain lists, dicts, strings and numbers; figures not finite are strings."""
     plain: dict[str, Any] = _plain({**dataclasses.asdict(proof), "assumed": dict(proof.assumed)})
     return plain
+
+
+def _search_dict(record: SearchRecord) -> dict[str, Any]:
+    return {**dataclasses.asdict(record), "note": record.note}
 
 
 def _finding(finding: Diagnostic) -> dict[str, str]:

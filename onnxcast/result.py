@@ -5,7 +5,7 @@ import dataclasses
 import logging
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import onnx
@@ -15,7 +15,7 @@ from onnxcast.files import Progress, check_output, commit, to_proto
 from onnxcast.graph.check import without_files
 from onnxcast.report import Report
 from onnxcast.verification.proof import Proof
-from onnxcast.verification.values import Feeds
+from onnxcast.verification.values import Feeds, Value
 
 __all__ = ["Clock", "Result", "Samples", "failure_text"]
 
@@ -29,10 +29,12 @@ class Samples:
     Attributes:
         feeds: One dict per sample.
         origin: Where they came from, for people.
+        labels: What else each sample holds, by name: labels for the outputs.
     """
 
     feeds: Sequence[Feeds]
     origin: str
+    labels: Sequence[Mapping[str, Value]] = ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -94,8 +96,10 @@ class Clock:
         logger.debug("%s", name)
         self.progress(name)
         start = time.perf_counter()
-        yield
-        self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start
+        try:
+            yield
+        finally:
+            self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start
 
 
 def failure_text(proof: Proof) -> str:

@@ -104,7 +104,7 @@ def converted(source: Source, token: str, samples: Samples, worker: Worker) -> R
         return result
     with run.against_source(samples, tolerance, worker) as prover:
         proved = run.prove_within(result, prover)
-        return proved or run.repair(result, samples, prover, worker) or result
+        return proved or run.repair(samples, prover) or result
 
 
 def is_narrow(result: Result) -> bool:

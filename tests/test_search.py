@@ -1,6 +1,8 @@
-"""Numbers to try, the fewest first, and pins for a while."""
+"""Few pins by few trials, and pins for a while."""
 
-import itertools
+import math
+import random
+from collections.abc import Mapping
 
 import onnx.parser
 import onnx_ir as ir
@@ -9,76 +11,135 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from onnxcast.planning import PinLevel, pin, pin_level, pinned
-from onnxcast.search import fewest, growing, pinned_only
+from onnxcast.search import Search, allowed_trials, pinned_only
+
+
+class Planted:
+    """An error that is over the limit of 1 by what is not pinned of some culprits.
+
+    Args:
+        count: How many nodes there are.
+        culprits: The error of some; that of all others is 0.
+    """
+
+    def __init__(self, count: int, culprits: Mapping[int, float]) -> None:
+        self.count, self.culprits = count, culprits
+        self.tried: list[frozenset[int]] = []
+        self.search = Search(count, self.error, 1.0)
+
+    def error(self, pins: frozenset[int]) -> float:
+        self.tried.append(pins)
+        left = [error for node, error in self.culprits.items() if node not in pins]
+        return math.sqrt(sum(error**2 for error in left))
+
+    def ranking(self, seed: int | None = None) -> list[tuple[int, float]]:
+        """The truth, or all nodes in any order."""
+        order = list(range(self.count))
+        if seed is None:
+            order.sort(key=lambda node: -self.culprits.get(node, 0.0))
+            return [(node, self.culprits.get(node, 0.0)) for node in order]
+        random.Random(seed).shuffle(order)
+        return [(node, 0.0) for node in order]
+
+    def found(self, ranking: list[tuple[int, float]]) -> set[int]:
+        number = self.search.fewest_of(ranking, frozenset())
+        assert number is not None
+        first = {node for node, _ in ranking[:number]}
+        return self.search.minimal_of(first, [node for node, _ in reversed(ranking)])
+
+
+@given(st.integers(1, 400), st.data())
+def test_the_culprits_are_found_in_few_trials(count: int, data: st.DataObject) -> None:
+    nodes = data.draw(st.sets(st.integers(0, count - 1), max_size=20))
+    planted = Planted(count, dict.fromkeys(nodes, 2.0))
+    assert planted.found(planted.ranking()) == nodes
+    search = planted.search
+    assert search.minimal
+    assert search.monotone
+    assert search.trials == len(planted.tried) == len(set(planted.tried))
+    assert search.trials <= allowed_trials(count, len(nodes))
+
+
+@given(st.integers(1, 300), st.integers(0, 9), st.data())
+def test_a_bad_ranking_costs_no_more_trials_than_allowed(
+    count: int, seed: int, data: st.DataObject
+) -> None:
+    nodes = data.draw(st.sets(st.integers(0, count - 1), max_size=20))
+    planted = Planted(count, dict.fromkeys(nodes, 2.0))
+    found, search = planted.found(planted.ranking(seed)), planted.search
+    assert found >= nodes
+    assert search.trials <= allowed_trials(count, len(found))
+    assert found == nodes or not search.minimal
+
+
+@given(st.lists(st.floats(0, 1.5), min_size=1, max_size=60))
+def test_what_is_found_is_minimal(errors: list[float]) -> None:
+    planted = Planted(len(errors), dict(enumerate(errors)))
+    found = planted.found(planted.ranking())
+    assert planted.error(frozenset(found)) <= 1
+    if planted.search.minimal:
+        for node in found:
+            assert planted.error(frozenset(found - {node})) > 1
 
 
 @given(st.integers(0, 500), st.integers(0, 501))
-def test_the_smallest_accepted_number_is_found(count: int, needed: int) -> None:
-    tried: list[int] = []
+def test_the_smallest_number_is_found(count: int, needed: int) -> None:
+    tried: list[frozenset[int]] = []
 
-    def attempt(size: int) -> bool:
-        tried.append(size)
-        return size >= needed
+    def error(pins: frozenset[int]) -> float:
+        tried.append(pins)
+        return 0.5 if len(pins) >= needed else 2.0
 
-    assert fewest(count, attempt) == (needed if needed <= count else None)
-    assert len(tried) <= 20
-    assert len(set(tried)) == len(tried)
-    assert all(0 <= size <= count for size in tried)
-
-
-@given(st.integers(0, 200), st.sets(st.integers(0, 200)))
-def test_what_is_found_was_accepted(count: int, accepted: set[int]) -> None:
-    tried: list[int] = []
-
-    def attempt(size: int) -> bool:
-        tried.append(size)
-        return size in accepted
-
-    found = fewest(count, attempt)
-    if count in accepted:
-        assert found in accepted
-        assert found in tried
-    else:
-        assert found is None
-        assert tried == [count]
+    search = Search(1000, error, 1.0)
+    number = search.fewest_of([(node, 2.0) for node in range(count)], frozenset())
+    assert number == (needed if needed <= count else None)
+    assert len(tried) <= 2 * math.log2(max(count, 1)) + 3
 
 
-def test_few_are_found_in_few_attempts() -> None:
-    tried: list[int] = []
-
-    def attempt(size: int) -> bool:
-        tried.append(size)
-        return size >= 3
-
-    assert fewest(1000, attempt) == 3
-    assert tried == [1000, 0, 1, 2, 4, 3]
+def test_few_are_found_by_doubling_and_bisection() -> None:
+    planted = Planted(1000, dict.fromkeys(range(3), 2.0))
+    assert planted.search.fewest_of(planted.ranking(), frozenset()) == 3
+    assert [len(pins) for pins in planted.tried] == [0, 1, 2, 4, 3]
 
 
-@pytest.mark.parametrize(("accepts", "found"), [(True, 0), (False, None)])
-def test_without_candidates_only_nothing_is_tried(accepts: bool, found: int | None) -> None:
-    tried: list[int] = []
+def test_pins_that_raise_the_error_are_noticed() -> None:
+    def error(pins: frozenset[int]) -> float:
+        # Two roundings that cancel: either alone is worse than both.
+        return {frozenset(): 3.0, frozenset({0}): 0.5, frozenset({0, 1}): 2.0}.get(pins, 0.4)
 
-    def attempt(size: int) -> bool:
-        tried.append(size)
-        return accepts
-
-    assert fewest(0, attempt) == found
-    assert tried == [0]
-
-
-@given(st.integers(0, 2000), st.integers(0, 2000))
-def test_numbers_grow_by_a_quarter_up_to_the_count(first: int, count: int) -> None:
-    numbers = list(growing(first, count))
-    assert numbers[0] == min(first, count)
-    assert numbers[-1] == count
-    for size, following in itertools.pairwise(numbers):
-        assert size < following <= size + max(1, size // 4)
-    assert len(numbers) <= 40
+    search = Search(4, error, 1.0)
+    assert search.passes({0})
+    assert search.monotone
+    assert not search.passes({0, 1})
+    assert not search.monotone
 
 
-def test_numbers_grow_from_nothing() -> None:
-    assert list(growing(0, 3)) == [0, 1, 2, 3]
-    assert list(growing(8, 14)) == [8, 10, 12, 14]
+def test_noise_is_no_sign() -> None:
+    search = Search(4, lambda pins: 0.5 + 0.01 * len(pins), 1.0)
+    for count in range(4):
+        assert search.passes(set(range(count)))
+    assert search.monotone
+
+
+def test_out_of_time_the_last_set_that_passed_is_kept() -> None:
+    planted = Planted(64, {5: 2.0})
+    planted.search = Search(64, planted.error, 1.0, lambda: len(planted.tried) < 3)
+    ranking = planted.ranking(seed=0)
+    number = planted.search.fewest_of(ranking, frozenset())
+    assert number is not None
+    pins = {node for node, _ in ranking[:number]}
+    assert 5 in pins
+    kept = planted.search.minimal_of(pins, [node for node, _ in ranking])
+    assert kept == pins
+    assert not planted.search.minimal
+
+
+def test_another_limit_forgets_what_was_known() -> None:
+    planted = Planted(8, {0: 0.8})
+    assert planted.search.passes(set())
+    planted.search.forget(0.5)
+    assert not planted.search.passes(set())
+    assert planted.search.trials == len(planted.tried) == 2
 
 
 CHAIN = """<ir_version: 10, opset_import: ["": 21]> g (float[2] x) => (float[2] y) {

@@ -8,7 +8,7 @@ from onnxcast.planning.marks import forget_marks, is_marked, marked_format, mark
 from onnxcast.planning.moves import CastMoves, Move
 from onnxcast.planning.operands import unmultiplied
 from onnxcast.planning.opsets import native_opset
-from onnxcast.planning.pins import PinLevel, forget_pins, pin, pin_level, pinned, unpin
+from onnxcast.planning.pins import PinLevel, forget_pins, pin, pin_level, pin_of, pinned, unpin
 from onnxcast.planning.placement import carry_out
 from onnxcast.planning.plan import Decision, Form, Plan
 from onnxcast.planning.planned_pass import PlannedPass
@@ -49,6 +49,7 @@ __all__ = [
     "native_opset",
     "pin",
     "pin_level",
+    "pin_of",
     "pinned",
     "unmultiplied",
     "unpin",

@@ -6,7 +6,7 @@ import onnx_ir as ir
 
 from onnxcast.graph.walk import model_graphs
 
-__all__ = ["PinLevel", "forget_pins", "pin", "pin_level", "pinned", "unpin"]
+__all__ = ["PinLevel", "forget_pins", "pin", "pin_level", "pin_of", "pinned", "unpin"]
 
 PIN = "onnxcast.pin"
 """Key in a node's metadata_props; every reader accepts the field, whatever the IR version."""
@@ -29,6 +29,12 @@ def pin(node: ir.Node, figure: str, level: PinLevel = PinLevel.WEIGHTS) -> None:
     node.metadata_props[PIN] = figure.removesuffix(_WEIGHTS_TOO) + suffix
 
 
+def pin_of(text: str) -> tuple[str, PinLevel]:
+    """The figure and the level of a pin as it is written on a node."""
+    wide = text.endswith(_WEIGHTS_TOO)
+    return text.removesuffix(_WEIGHTS_TOO), PinLevel.WIDE if wide else PinLevel.WEIGHTS
+
+
 def pinned(node: ir.Node) -> str:
     """The figure that keeps `node` float32; "" if none does."""
     return node.metadata_props.get(PIN, "")
@@ -37,9 +43,7 @@ def pinned(node: ir.Node) -> str:
 def pin_level(node: ir.Node) -> PinLevel:
     """How much of `node` its pin keeps float32."""
     figure = pinned(node)
-    if not figure:
-        return PinLevel.NONE
-    return PinLevel.WIDE if figure.endswith(_WEIGHTS_TOO) else PinLevel.WEIGHTS
+    return pin_of(figure)[1] if figure else PinLevel.NONE
 
 
 def unpin(node: ir.Node) -> None:

@@ -123,14 +123,35 @@ class Plan:
                     outs.update((value.name or "", None) for value in group.result_values())
         return list(ins), list(outs)
 
+    def named_nodes(self) -> dict[tuple[str, int], ir.Node]:
+        """The nodes by what they are called, and how many of that name stand before."""
+        seen: Counter[str] = Counter()
+        found = {}
+        for node in dict.fromkeys(group.node for group in self.decisions):
+            name = node.name or self.labels[node]
+            found[name, seen[name]] = node
+            seen[name] += 1
+        return found
+
     def pins(self) -> list[dict[str, str]]:
-        """The nodes that a measured figure keeps wide, with it."""
+        """The nodes that a measured figure keeps wide, with it.
+
+        Where others of the same name stand before, ``occurrence`` says how many.
+        """
         figures = {
-            group.node.name or self.labels[group.node]: decision.detail
+            group.node: decision.detail
             for group, decision in self.decisions.items()
             if decision.reason in (Reason.PINNED, Reason.WEIGHTS)
         }
-        return [{"node": node, "figure": figure} for node, figure in figures.items()]
+        return [
+            {
+                "node": name,
+                "figure": figures[node],
+                **({"occurrence": str(number)} if number else {}),
+            }
+            for (name, number), node in (self.named_nodes() if figures else {}).items()
+            if node in figures
+        ]
 
     def rows(self) -> list[dict[str, str]]:
         """The plan as plain records, one per group, for people and reports."""

@@ -6,26 +6,30 @@ element near zero may be off by many times its own size and matter to nobody. Th
 spoil such figures and are treated apart: non-finite elements must stand exactly where the
 reference has them, mask values (a few of -1e9 among ordinary numbers) have an error of their own,
 and a reference that is zero everywhere has no scale, so there the error is absolute. A tolerance
-of 0 asks for the same bits, signs of zeros included.
+of 0 asks for the same bits, signs of zeros included. An output with a budget is measured by the
+budget's metric instead (`onnxcast.verification.metrics`).
 """
 
 import dataclasses
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from onnxcast.formats import BFLOAT16, FLOAT16, FLOAT32, Format, Kind
+from onnxcast.verification.budgets import EXACT, Budget, Tolerance, default_tolerance
+from onnxcast.verification.metrics import Limit, Metric, share
 from onnxcast.verification.values import Array, Value
 
 __all__ = [
+    "Budget",
     "OutputError",
     "Tolerance",
     "bit_equal",
     "compare",
     "default_tolerance",
+    "over_samples",
     "says_something",
     "worst",
 ]
@@ -39,22 +43,6 @@ _Floats = npt.NDArray[np.float64]
 
 
 @dataclasses.dataclass(frozen=True)
-class Tolerance:
-    """The highest error that passes.
-
-    Attributes:
-        max: For the largest difference, relative to the largest magnitude of the reference.
-        rms: For the root mean square difference, relative to that of the reference.
-    """
-
-    max: float
-    rms: float
-
-
-_EXACT = Tolerance(max=0.0, rms=0.0)
-
-
-@dataclasses.dataclass(frozen=True)
 class OutputError:
     """How far one output is from the reference's.
 
@@ -65,6 +53,10 @@ class OutputError:
         rms_error: See `Tolerance.rms`; absolute or inf alike.
         ok: Whether it passes.
         why: One line on what is wrong; "" if it passes.
+        used: The share of what passes that it uses up; inf where nothing was measured.
+        budget: What it is held to, if that is no tolerance, for people; else "".
+        figure: What was measured by the metric of `budget`; for what must be equal, the share of
+            elements that differ; inf where nothing was measured.
     """
 
     name: str
@@ -72,23 +64,16 @@ class OutputError:
     rms_error: float
     ok: bool
     why: str
-
-
-def default_tolerance(format: Format) -> Tolerance:  # noqa: A002 - the word of this project
-    """The tolerance for a model whose narrowest rounding is to this format; 0 if none rounds."""
-    if format.kind is not Kind.FLOAT or format.significand >= FLOAT32.significand:
-        limit = 0.0
-    elif format == FLOAT16:
-        limit = 1e-2
-    elif format == BFLOAT16:
-        limit = 6e-2
-    else:
-        limit = 2e-3 if format.bits == FLOAT32.bits else 2.5e-1
-    return Tolerance(max=limit, rms=limit)
+    used: float = dataclasses.field(default=0.0, compare=False)
+    budget: str = dataclasses.field(default="", compare=False)
+    figure: float = dataclasses.field(default=0.0, compare=False)
 
 
 def compare(
-    reference: Mapping[str, Value], candidate: Mapping[str, Value], tolerance: Tolerance
+    reference: Mapping[str, Value],
+    candidate: Mapping[str, Value],
+    tolerance: Tolerance | Budget,
+    sample: int = 0,
 ) -> list[OutputError]:
     """Compares outputs by name.
 
@@ -96,14 +81,16 @@ def compare(
         reference: What the outputs should be.
         candidate: What they are. A float output may have another float type than the reference's.
         tolerance: What passes for float outputs; all others must be equal.
+        sample: The number of the sample, which has labels of its own.
 
     Returns:
         One entry for each output, in the reference's order, and for each element of a sequence.
         An output that only one side has does not pass.
     """
+    budget = tolerance if isinstance(tolerance, Budget) else Budget(tolerance)
     wanted, found = _flat(reference), _flat(candidate)
     errors = [
-        _compare_items(name, value, found[name], tolerance)
+        _compare_items(name, value, found[name], budget.of(name), sample)
         if name in found
         else _unlike(name, "is missing")
         for name, value in wanted.items()
@@ -119,6 +106,16 @@ def worst(errors: Iterable[OutputError]) -> OutputError:
         ValueError: There are no entries.
     """
     return max(errors, key=lambda error: (not error.ok, max(error.max_error, error.rms_error)))
+
+
+def over_samples(errors: Sequence[OutputError], tolerance: Tolerance | Budget) -> OutputError:
+    """The error of one output over all samples, from those of each: the worst, or the sum."""
+    limit = tolerance.of(errors[0].name) if isinstance(tolerance, Budget) else tolerance
+    if isinstance(limit, Tolerance) or limit.metric is not Metric.TOP1:
+        return worst(errors)
+    if any(error.figure == math.inf for error in errors):
+        return worst(errors)
+    return _top1(errors[0].name, sum(error.figure for error in errors), limit)
 
 
 def says_something(values: Mapping[str, Value]) -> bool:
@@ -168,21 +165,41 @@ def _flat(values: Mapping[str, Value]) -> dict[str, Array | None]:
 
 
 def _compare_items(
-    name: str, reference: Array | None, candidate: Array | None, tolerance: Tolerance
+    name: str,
+    reference: Array | None,
+    candidate: Array | None,
+    held_to: Tolerance | Limit,
+    sample: int,
 ) -> OutputError:
     why = _obstacle(reference, candidate)
     if why:
         return _unlike(name, why)
     if reference is not None and candidate is not None:
+        if isinstance(held_to, Limit) and held_to.metric is Metric.TOP1:
+            return _top1(name, held_to.lost(reference, candidate, sample), held_to)
         if _is_float(reference):
-            error = _compare_floats(name, reference, candidate, tolerance)
-            if error.ok and tolerance == _EXACT and not _same_signs(reference, candidate):
+            error = _compare_floats(name, reference, candidate, held_to)
+            if error.ok and _is_exact(held_to) and not _same_signs(reference, candidate):
                 return _unlike(name, "differs in the sign of a zero")
             return error
         differ = np.count_nonzero(reference != candidate)
         if differ:
-            return _unlike(name, f"differs in {differ} of {reference.size} elements")
+            why = f"differs in {differ} of {reference.size} elements"
+            return _unlike(name, why, differ / reference.size)
     return OutputError(name, 0.0, 0.0, ok=True, why="")
+
+
+def _top1(name: str, lost: float, limit: Limit) -> OutputError:
+    why, used = limit.why(lost), limit.used(lost)
+    figure = max(lost, 0.0)
+    return OutputError(name, figure, figure, not why, why, used, str(limit), lost)
+
+
+def _is_exact(held_to: Tolerance | Limit) -> bool:
+    """Whether nothing but the same bits passes."""
+    if isinstance(held_to, Tolerance):
+        return held_to == EXACT
+    return held_to.value == 0 and held_to.metric in (Metric.RELMAX, Metric.RMS)
 
 
 def _same_signs(a: Array, b: Array) -> bool:
@@ -206,7 +223,7 @@ def _obstacle(reference: Array | None, candidate: Array | None) -> str:
 
 
 def _compare_floats(
-    name: str, reference: Array, candidate: Array, tolerance: Tolerance
+    name: str, reference: Array, candidate: Array, held_to: Tolerance | Limit
 ) -> OutputError:
     ref = _real(reference).astype(np.float64)
     got = _real(candidate).astype(np.float64)
@@ -220,22 +237,21 @@ def _compare_floats(
     masked = ref < _MASK_BELOW
     ordinary = ref > _ORDINARY_ABOVE
     if not (masked.any() and ordinary.any()):
-        return _measure(name, ref, got, tolerance)
+        return _measure(name, ref, got, held_to)
     moved = (masked & (got > _ORDINARY_ABOVE)) | (ordinary & (got < _MASK_BELOW))
     if moved.any():
         return _unlike(name, f"has mask values in other places ({np.count_nonzero(moved)} differ)")
-    parts = [_measure(name, ref[part], got[part], tolerance) for part in (~masked, masked)]
-    return OutputError(
-        name,
+    parts = [_measure(name, ref[part], got[part], held_to) for part in (~masked, masked)]
+    first = max(parts, key=lambda part: (not part.ok, part.used))
+    return dataclasses.replace(
+        first,
         max_error=max(part.max_error for part in parts),
         rms_error=max(part.rms_error for part in parts),
-        ok=all(part.ok for part in parts),
-        why=next((part.why for part in parts if part.why), ""),
     )
 
 
 @np.errstate(over="ignore")
-def _measure(name: str, ref: _Floats, got: _Floats, tolerance: Tolerance) -> OutputError:
+def _measure(name: str, ref: _Floats, got: _Floats, held_to: Tolerance | Limit) -> OutputError:
     """Measures finite values against their own scale, or absolutely where they have none."""
     scale = float(np.max(np.abs(ref), initial=0.0))
     if scale < _NO_SCALE_BELOW:
@@ -243,27 +259,34 @@ def _measure(name: str, ref: _Floats, got: _Floats, tolerance: Tolerance) -> Out
         highest = float(np.max(difference, initial=0.0))
         ok = highest <= _ABSOLUTE
         why = "" if ok else f"is up to {highest:.3g} where the reference is 0"
-        return OutputError(name, highest, _rms(difference), ok, why)
+        used = highest / _ABSOLUTE if not ok or isinstance(held_to, Limit) else 0.0
+        return OutputError(name, highest, _rms(difference), ok, why, used)
     # Scaled first, so that no square over- or underflows.
-    difference = np.abs(got / scale - ref / scale)
-    highest, mean = float(np.max(difference)), _rms(difference) / _rms(ref / scale)
+    ref, got = ref / scale, got / scale
+    difference = np.abs(got - ref)
+    highest, mean = float(np.max(difference)), _rms(difference) / _rms(ref)
+    if isinstance(held_to, Limit):
+        figure = held_to.figure(ref, got, highest, mean)
+        why, used = held_to.why(figure), held_to.used(figure)
+        return OutputError(name, highest, mean, not why, why, used, str(held_to), figure)
     over = [
         f"{measure} error {value:.3g} is above {limit:.3g}"
         for measure, value, limit in (
-            ("max", highest, tolerance.max),
-            ("rms", mean, tolerance.rms),
+            ("max", highest, held_to.max),
+            ("rms", mean, held_to.rms),
         )
         if not value <= limit
     ]
-    return OutputError(name, highest, mean, ok=not over, why=", ".join(over))
+    used = max(share(highest, held_to.max), share(mean, held_to.rms))
+    return OutputError(name, highest, mean, ok=not over, why=", ".join(over), used=used)
 
 
 def _rms(values: _Floats) -> float:
     return math.sqrt(float(np.mean(np.square(values)))) if values.size else 0.0
 
 
-def _unlike(name: str, why: str) -> OutputError:
-    return OutputError(name, math.inf, math.inf, ok=False, why=why)
+def _unlike(name: str, why: str, figure: float = math.inf) -> OutputError:
+    return OutputError(name, math.inf, math.inf, False, why, used=math.inf, figure=figure)
 
 
 def _type_name(array: Array) -> str:

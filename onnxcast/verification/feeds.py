@@ -2,7 +2,7 @@
 
 import pathlib
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -22,6 +22,7 @@ __all__ = [
     "InputSpec",
     "input_specs",
     "load_feeds",
+    "load_labelled_feeds",
     "parse_input_shape",
     "random_feeds",
 ]
@@ -49,7 +50,29 @@ def load_feeds(source: FeedSource | None, inputs: Sequence[InputSpec]) -> list[F
     """
     if source is None:
         return random_feeds(inputs)
-    return [check_sample(where, sample, inputs) for where, sample in _samples(source, inputs)]
+    return [feeds for feeds, _ in load_labelled_feeds(source, inputs, ())]
+
+
+def load_labelled_feeds(
+    source: FeedSource, inputs: Sequence[InputSpec], labels: Collection[str]
+) -> list[tuple[Feeds, dict[str, Value]]]:
+    """Reads samples as `load_feeds` does, and apart from them what else they may hold.
+
+    Args:
+        source: As for `load_feeds`.
+        inputs: What the model asks for.
+        labels: Names that a sample may have besides those of inputs.
+
+    Raises:
+        InputError: As by `load_feeds`.
+    """
+    beside = set(labels).difference(spec.name for spec in inputs)
+    found = []
+    for where, sample in _samples(source, inputs):
+        extra = {name: value for name, value in sample.items() if name in beside}
+        rest = {name: value for name, value in sample.items() if name not in beside}
+        found.append((check_sample(where, rest, inputs), extra))
+    return found
 
 
 def _samples(

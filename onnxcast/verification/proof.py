@@ -21,7 +21,7 @@ from typing import NamedTuple
 import onnx_ir as ir
 
 from onnxcast.files import Source, collector_paused, commit
-from onnxcast.verification.comparison import OutputError, Tolerance, bit_equal, worst
+from onnxcast.verification.comparison import Budget, OutputError, Tolerance, bit_equal, worst
 from onnxcast.verification.prover import Prover, refusal
 from onnxcast.verification.session import Worker
 from onnxcast.verification.twin import Twin, build_twin
@@ -44,7 +44,7 @@ class Proof:
         default_level: ``loads``, or what onnxruntime said at its default optimisation level.
         rounded: How many values the twin rounds.
         assumed: Ops of many steps for which one rounding is assumed, with counts.
-        tolerance: What passes.
+        tolerance: What passes where an error names no budget of its own.
         twin_errors: Worst over the samples, per output.
         as_is_errors: The same for the run as is; empty if it was not run.
         diverging: The first diverging node, of the twin or else of the run as is, with op and
@@ -90,7 +90,7 @@ class Proof:
 def against(
     source: Source,
     feeds: Sequence[Feeds],
-    tolerance: Tolerance,
+    tolerance: Tolerance | Budget,
     worker: Worker,
     progress: Callable[[str], None] = lambda _step: None,
 ) -> Iterator[Prover]:
@@ -107,7 +107,8 @@ def against(
         RefusedError: The source itself does not run.
     """
     with tempfile.TemporaryDirectory(prefix="onnxcast-") as folder:
-        prover = Prover(source, worker, feeds, tolerance, pathlib.Path(folder))
+        budget = tolerance if isinstance(tolerance, Budget) else Budget(tolerance)
+        prover = Prover(source, worker, feeds, budget, pathlib.Path(folder))
         progress("run the source")
         prover.run_reference()
         yield prover
@@ -186,7 +187,7 @@ def _proof(
         default_level=as_is.default_level,
         rounded=twin.rounded,
         assumed=twin.assumed,
-        tolerance=prover.tolerance,
+        tolerance=prover.budget.rest,
         twin_errors=errors,
         as_is_errors=as_is.errors,
     )

@@ -12,17 +12,19 @@ import numpy as np
 import onnx_ir as ir
 
 from onnxcast import formats
-from onnxcast.errors import RefusedError
+from onnxcast.errors import InputError, RefusedError
 from onnxcast.files import Source, commit
 from onnxcast.verification.comparison import (
+    Budget,
     OutputError,
     Tolerance,
     compare,
     default_tolerance,
+    over_samples,
     says_something,
-    worst,
 )
 from onnxcast.verification.divergence import first_diverging
+from onnxcast.verification.metrics import Metric
 from onnxcast.verification.session import RuntimeFailure, Worker
 from onnxcast.verification.twin import Twin, build_twin, has_narrow_values, narrowest_format
 from onnxcast.verification.values import Feeds, Value
@@ -34,6 +36,8 @@ Outputs: TypeAlias = Sequence[Mapping[str, Value]]
 
 _logger = logging.getLogger(__name__)
 
+_OVER = math.nextafter(1.0, 2.0)
+
 _OP_WITHOUT_KERNEL = re.compile(r"implementation for (\w+)")
 
 
@@ -44,7 +48,7 @@ class Prover:
         source: The model before.
         worker: Runs the models.
         feeds: The samples, in the types of the source's inputs.
-        tolerance: What passes.
+        budget: What passes.
         folder: For copies of the models.
     """
 
@@ -53,20 +57,21 @@ class Prover:
         source: Source,
         worker: Worker,
         feeds: Sequence[Feeds],
-        tolerance: Tolerance,
+        budget: Budget,
         folder: pathlib.Path,
     ) -> None:
         self._worker = worker
         self._feeds = feeds
-        self.tolerance = tolerance
+        self.budget = budget
         self.samples = len(feeds)
         self._folder = folder
         self._source = source
         self._model = source.model
         self._wanted: Outputs = []
         self._wanted_as_is: Outputs = []
-        self._tolerance_as_is = tolerance
+        self._budget_as_is = budget
         self._last: Sequence[OutputError] = []
+        self._shares = [0.0]
         self.reference = "source"
 
     def run_reference(self) -> None:
@@ -86,6 +91,20 @@ class Prover:
                 "the source gives nothing but NaN or empty outputs on these inputs, which proves "
                 "nothing: give others, or skip the proof with --no-verify"
             )
+        self._check_labels()
+
+    def _check_labels(self) -> None:
+        """Refuse labels that are not one for each row of their output."""
+        for name, limit in self.budget.limits.items():
+            for number, labels in enumerate(limit.labels):
+                value = self._wanted[number].get(name)
+                if not isinstance(value, np.ndarray) or labels.shape != value.shape[:-1]:
+                    found = list(value.shape[:-1]) if isinstance(value, np.ndarray) else "none"
+                    raise InputError(
+                        f"labels of output {name!r}, sample {number}: they have shape "
+                        f"{list(labels.shape)}, the output without its last axis has {found}; "
+                        "give one label for each"
+                    )
 
     def _run_narrow_reference(self) -> None:
         """Run the source's twin, and the source as is: onnxruntime hides rounding in both models.
@@ -101,22 +120,31 @@ class Prover:
             source = self._source
             self._wanted_as_is = self._run(source.model, source.path, "source.onnx")
         usual = default_tolerance(narrowest_format(self._source.model))
-        given = self.tolerance
-        self._tolerance_as_is = Tolerance(max(given.max, usual.max), max(given.rms, usual.rms))
+        given = self.budget.rest
+        rest = Tolerance(max(given.max, usual.max), max(given.rms, usual.rms))
+        self._budget_as_is = Budget(rest)
 
     def within(self, errors: Sequence[OutputError], margin: float) -> bool:
         """Whether all errors pass with that much of the tolerance."""
-        return all(error.ok and _in_tolerances(error, self.tolerance) <= margin for error in errors)
+        return all(error.ok and error.used <= margin for error in errors)
 
-    def worst_sample(self, result: ir.Model) -> int:
-        """The number of the sample on which the twin of `result` is farthest from the source.
+    def used(self, errors: Sequence[OutputError]) -> float:
+        """The share of what passes that errors use up; inf if one is beyond measure."""
+        shares = (each.used if each.ok else max(each.used, _OVER) for each in errors)
+        return max(shares, default=0.0)
 
-        Raises:
-            RuntimeFailure: The twin does not run.
-        """
-        found = self._run(build_twin(result).model, None, "twin.onnx")
-        errors = [self.error(outputs, number) for number, outputs in enumerate(found)]
-        return errors.index(max(errors))
+    def last_used(self) -> float:
+        """The share of what passes that the last twin used up."""
+        return self.used(self._last)
+
+    def worst_sample(self) -> int:
+        """The number of the sample on which the last twin was farthest from the source."""
+        return self._shares.index(max(self._shares))
+
+    def telling_samples(self) -> list[int]:
+        """The numbers of the samples to try pins on: the worst, or all if labels are counted."""
+        counted = any(limit.metric is Metric.TOP1 for limit in self.budget.limits.values())
+        return list(range(self.samples)) if counted else [self.worst_sample()]
 
     def unequal(self) -> list[str]:
         """Outputs of whole numbers or truth values that the last twin did not give alike."""
@@ -128,10 +156,25 @@ class Prover:
         }
         return [each.name for each in self._last if each.name in counted and not each.ok]
 
-    def error(self, outputs: Mapping[str, Value], sample: int) -> float:
-        """How far outputs for a sample are from the source's, in tolerances."""
-        errors = compare(self._wanted[sample], outputs, self.tolerance)
-        return max((_in_tolerances(error, self.tolerance) for error in errors), default=0.0)
+    def error(self, outputs: Mapping[int, Mapping[str, Value]]) -> float:
+        """How far outputs are from the source's, in shares of what passes, by sample."""
+        numbers, wanted = list(outputs), [self._wanted[number] for number in outputs]
+        return self.used(_compared(wanted, list(outputs.values()), self.budget, numbers))
+
+    def disturbance(self, outputs: Mapping[str, Value], sample: int) -> float:
+        """Much like `error` for one sample, but with a figure for all that is at all comparable.
+
+        Labels are not looked at, as few rounding errors change what they are compared with.
+        """
+        by_figure = {
+            name: limit
+            for name, limit in self.budget.limits.items()
+            if limit.metric is not Metric.TOP1
+        }
+        budget = Budget(self.budget.rest, by_figure)
+        errors = compare(self._wanted[sample], outputs, budget, sample)
+        shares = (each.used if each.used < math.inf else 1 + each.figure for each in errors)
+        return max(shares, default=0.0)
 
     def run_as_is(self, result: ir.Model) -> tuple[str, list[OutputError]]:
         """Run the result itself; say whether that was possible."""
@@ -141,7 +184,7 @@ class Prover:
             found = self._worker.run(path, _fed(self._feeds, result), level="disable_all")
         except RuntimeFailure as failure:
             return _told(failure), []
-        return "ran", _compared(self._wanted_as_is, found, self._tolerance_as_is)
+        return "ran", _compared(self._wanted_as_is, found, self._budget_as_is)
 
     def load_at_default_level(self) -> str:
         """Load the result as an application would."""
@@ -157,13 +200,14 @@ class Prover:
             found = self._run(twin.model, None, "twin.onnx")
         except RuntimeFailure as failure:
             return _told(failure), []
-        self._last = _compared(self._wanted, found, self.tolerance)
+        self._last = _compared(self._wanted, found, self.budget)
+        self._shares = [self.error({sample: each}) for sample, each in enumerate(found)]
         return "ran", self._last
 
     def locate(self, candidate: ir.Model, *, as_is: bool) -> str:
         """Look for the first node at which `candidate` diverges from what it is compared with."""
         reference = self._source.model if as_is else self._model
-        tolerance = self._tolerance_as_is if as_is else self.tolerance
+        tolerance = (self._budget_as_is if as_is else self.budget).rest
         feeds = (_fed(self._feeds, reference), _fed(self._feeds, candidate))
         try:
             return first_diverging(
@@ -180,20 +224,16 @@ class Prover:
         return self._worker.run(path, _fed(self._feeds, model), level="disable_all")
 
 
-def _in_tolerances(error: OutputError, tolerance: Tolerance) -> float:
-    if not (tolerance.max and tolerance.rms):
-        return 0.0 if error.ok else math.inf
-    ratios = [error.max_error / tolerance.max, error.rms_error / tolerance.rms]
-    return max(ratios) if error.ok or max(ratios) > 1 else math.inf
-
-
-def _compared(wanted: Outputs, found: Outputs, tolerance: Tolerance) -> list[OutputError]:
-    """The worst error of each output over the samples."""
+def _compared(
+    wanted: Outputs, found: Outputs, budget: Budget, numbers: Sequence[int] | None = None
+) -> list[OutputError]:
+    """The error of each output over the samples, which have these numbers."""
     by_output: dict[str, list[OutputError]] = {}
-    for before, after in zip(wanted, found, strict=True):
-        for error in compare(before, after, tolerance):
+    for sample, (before, after) in enumerate(zip(wanted, found, strict=True)):
+        number = sample if numbers is None else numbers[sample]
+        for error in compare(before, after, budget, number):
             by_output.setdefault(error.name, []).append(error)
-    return [worst(errors) for errors in by_output.values()]
+    return [over_samples(errors, budget) for errors in by_output.values()]
 
 
 @contextlib.contextmanager

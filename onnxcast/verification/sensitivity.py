@@ -1,8 +1,9 @@
-"""How far each narrow node alone moves the outputs, from runs of one session.
+"""What pins of a model do to its outputs, from runs of one session on the model with switches.
 
-Blocks of neighbouring nodes are switched on first, each alone, then the halves of those that move
-the outputs most, and so on down to single nodes or until the time is up. The nodes of a block that
-was not split share its error evenly; errors add up like those of independent random numbers.
+To tell the nodes apart, blocks of neighbours are tried first, each alone, then the halves of those
+that move the outputs most, and so on down to single nodes or until the time is up. The nodes of a
+block that was not split share its error evenly; errors add up like those of independent random
+numbers.
 """
 
 import heapq
@@ -10,100 +11,122 @@ import itertools
 import math
 import pathlib
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
-
-import onnx_ir as ir
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
 from onnxcast.files import commit
+from onnxcast.planning import PinLevel
 from onnxcast.verification.session import Worker
 from onnxcast.verification.switches import SWITCHES, Switched
 from onnxcast.verification.values import Feeds, Value
 
-__all__ = ["Sensitivity"]
+__all__ = ["Choice", "Outputs", "Sensitivity", "rank"]
+
+Outputs = Mapping[int, Mapping[str, Value]]
+"""Outputs by the number of the sample."""
 
 _BLOCKS = 16
 """So many blocks there are at first, and so many runs are asked for at a time."""
 
 _NEGLIGIBLE = 0.02
-"""A block that moves the outputs by less, in tolerances, is not split."""
+"""A block that moves the outputs by less, in shares of what passes, is not split."""
+
+
+class Choice(NamedTuple):
+    """Which nodes are pinned.
+
+    Attributes:
+        pins: How much of the nodes at some positions stays float32.
+        others: How much of all other nodes does.
+    """
+
+    pins: Mapping[int, PinLevel]
+    others: PinLevel = PinLevel.NONE
 
 
 class Sensitivity:
-    """Errors of the outputs with some nodes narrow.
+    """Runs a model with switches.
 
     Args:
-        switched: The nodes.
-        sample: What to run on.
-        judge: Gives the error of outputs, in tolerances.
-        worker: Runs the model.
+        switched: The model.
+        samples: What to run on.
+        worker: Runs it.
         folder: For the file.
+
+    Attributes:
+        runs: How many there were.
     """
 
     def __init__(
         self,
         switched: Switched,
-        sample: Feeds,
-        judge: Callable[[Mapping[str, Value]], float],
+        samples: Sequence[Feeds],
         worker: Worker,
         folder: pathlib.Path,
     ) -> None:
         self._switched = switched
-        self._sample = sample
-        self._judge = judge
+        self._samples = samples
         self._worker = worker
         self._path = folder / "switched.onnx"
+        self.runs = 0
         commit(switched.model, self._path)
 
-    @property
-    def nodes(self) -> list[ir.Node]:
-        """The nodes, in the order of their switches."""
-        return self._switched.nodes
-
-    def errors(self, choices: Sequence[Collection[int]]) -> list[float]:
-        """The error of the outputs for each choice of switches that are on.
+    def outputs(self, choices: Sequence[Choice], samples: Sequence[int]) -> list[Outputs]:
+        """The outputs for each choice, on the samples of these numbers.
 
         Raises:
             RuntimeFailure: The model does not run.
         """
-        feeds = [{**self._sample, SWITCHES: self._switched.feed(on)} for on in choices]
-        results = self._worker.run(self._path, feeds, level="disable_all")
-        return [self._judge(outputs) for outputs in results]
-
-    def rank(self, *, runs: int, seconds: float) -> list[tuple[ir.Node, float]]:
-        """The nodes with what each alone does to the outputs, the worst first.
-
-        Args:
-            runs: After so many runs no more blocks are split.
-            seconds: Nor after so long.
-
-        Raises:
-            RuntimeFailure: The model does not run.
-        """
-        [nothing] = self.errors([()])
-        end = time.monotonic() + seconds
-        whole = range(len(self._switched.nodes))
-        size = max(1, math.ceil(len(whole) / _BLOCKS))
-        fresh = [whole[start : start + size] for start in range(0, len(whole), size)]
-        waiting: list[tuple[float, int, range]] = []
-        settled: list[tuple[float, range]] = []
-        order = itertools.count()
-        while fresh:
-            for block, error in zip(fresh, self.errors(fresh), strict=True):
-                own = math.sqrt(max(error**2 - nothing**2, 0.0)) if error < math.inf else error
-                if len(block) == 1 or own < _NEGLIGIBLE:
-                    settled.append((own, block))
-                else:
-                    heapq.heappush(waiting, (-own, next(order), block))
-            runs -= len(fresh)
-            fresh = []
-            while waiting and len(fresh) < min(_BLOCKS, runs) and time.monotonic() < end:
-                block = heapq.heappop(waiting)[2]
-                middle = len(block) // 2
-                fresh += [block[:middle], block[middle:]]
-        settled += [(-negative, block) for negative, _, block in waiting]
-        shares = [
-            (self._switched.nodes[index], error / math.sqrt(len(block)))
-            for error, block in settled
-            for index in block
+        feeds = [
+            {**self._samples[number], SWITCHES: self._switched.feed(*choice)}
+            for choice in choices
+            for number in samples
         ]
-        return sorted(shares, key=lambda share: -share[1])
+        self.runs += len(feeds)
+        results = iter(self._worker.run(self._path, feeds, level="disable_all"))
+        return [{number: next(results) for number in samples} for _ in choices]
+
+
+def rank(
+    positions: Sequence[int],
+    errors: Callable[[Sequence[Sequence[int]]], list[float]],
+    *,
+    runs: int,
+    seconds: float,
+) -> list[tuple[int, float]]:
+    """The positions with the error that each alone makes, the largest first.
+
+    Args:
+        positions: In the order of the graph.
+        errors: Gives the errors that some blocks of positions make.
+        runs: After so many blocks no more are split.
+        seconds: Nor after so long.
+
+    Raises:
+        RuntimeFailure: The model does not run.
+    """
+    [nothing] = errors([()])
+    end = time.monotonic() + seconds
+    size = max(1, math.ceil(len(positions) / _BLOCKS))
+    fresh = [positions[start : start + size] for start in range(0, len(positions), size)]
+    waiting: list[tuple[float, int, Sequence[int]]] = []
+    settled: list[tuple[float, Sequence[int]]] = []
+    order = itertools.count()
+    while fresh:
+        for block, error in zip(fresh, errors(fresh), strict=True):
+            own = math.sqrt(max(error**2 - nothing**2, 0.0)) if error < math.inf else error
+            if len(block) == 1 or own < _NEGLIGIBLE:
+                settled.append((own, block))
+            else:
+                heapq.heappush(waiting, (-own, next(order), block))
+        runs -= len(fresh)
+        fresh = []
+        while waiting and len(fresh) < min(_BLOCKS, runs) and time.monotonic() < end:
+            block = heapq.heappop(waiting)[2]
+            middle = len(block) // 2
+            fresh += [block[:middle], block[middle:]]
+    settled += [(-negative, block) for negative, _, block in waiting]
+    shares = [
+        (position, error / math.sqrt(len(block))) for error, block in settled for position in block
+    ]
+    return sorted(shares, key=lambda share: -share[1])

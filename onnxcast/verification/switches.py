@@ -1,4 +1,4 @@
-"""A model in which each node can be switched between what two plans make of it.
+"""A model in which each node can be switched between narrow, wide but for its weights, and wide.
 
 Before::
 
@@ -9,13 +9,21 @@ After::
     on = Gather (onnxcast.switches, 3)                 # bool, a graph input
     y = If (on) <
         then_branch = { x_low = round (x)  z = MatMul (x_low, w_low)  z_low = round (z) },
-        else_branch = { z = MatMul (x, w) }
+        else_branch = {
+            light = Gather (onnxcast.switches, 8)
+            z_off = If (light) <
+                then_branch = { z = MatMul (x, w_low) },
+                else_branch = { z = MatMul (x, w) }
+            >
+        }
     >
 
 One session serves every choice of nodes.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import onnx_ir as ir
@@ -24,90 +32,174 @@ from onnxcast import formats
 from onnxcast.formats import Format
 from onnxcast.graph.edit import Names, constant_of
 from onnxcast.graph.types import ElementTypes
-from onnxcast.graph.walk import bodies, main_graphs
-from onnxcast.planning import Decision, Group, Plan
+from onnxcast.graph.walk import bodies, main_graphs, model_graphs
+from onnxcast.planning import Decision, Group, PinLevel, Plan, Reason
 from onnxcast.policy import Meaning, has_meaning
 from onnxcast.verification.rounding import Roundings
+from onnxcast.verification.twin import inlined
 
 __all__ = ["SWITCHES", "Switched"]
 
 _Decisions = Mapping[Group, Decision]
 
 SWITCHES = "onnxcast.switches"
-"""The graph input, bool with one element per node that can be switched."""
+"""The graph input, bool with one element per switch."""
 
 _COPIED_BYTES = 2**29
-"""Rounded copies of constants are made up to this many bytes; others are rounded in each run."""
+"""Rounded copies of constants are made up to this many bytes. Weights that need more take the place
+of their originals, so that only activations are switched; others are rounded in each run."""
+
+_POSITION = "onnxcast.position"
+"""Key in metadata_props of the copy: the position of a node, kept when functions are inlined."""
 
 
 class Switched:
-    """A copy of a model with a switch for each node that two plans treat differently.
+    """A copy of a model with switches for each node that a plan narrows.
 
-    Nodes that only move data have none, as they round nothing by themselves, and neither have those
-    of function bodies, which cannot see the switches.
+    Nodes that only move data have none, as they round nothing by themselves. A node of a function
+    has one for all calls; the copy has the function's body in place of each.
 
     Args:
         model: The model that the plans are for; it is not changed.
-        on: What a node does when its switch is on.
-        off: What it does when that is off; by default all stays float32.
+        narrow: What nodes do that are not pinned.
+        light: What they do when they are pinned but for their weights; by default all is float32.
 
     Attributes:
         model: The copy, with one more input.
-        nodes: The nodes of the original that have a switch, in the order of the switches.
+        nodes: The nodes of the original that have switches; they are known by their position.
+        fixed_weights: Whether weights are rounded whatever is pinned, for want of room.
     """
 
-    def __init__(self, model: ir.Model, on: Plan, off: Plan | None = None) -> None:
-        self.model = model.clone()
-        self.nodes: list[ir.Node] = []
+    def __init__(self, model: ir.Model, narrow: Plan, light: Plan | None = None) -> None:
+        by_node = _by_node(narrow)
+        self._light = {} if light is None else _by_node(light)
+        self._narrow = {node: each for node, each in by_node.items() if _rounds(node, each)}
+        self.nodes = list(self._narrow)
+        self.model = self._positioned(model)
         self._names = Names(self.model)
         self._roundings = Roundings(self.model, self._names)
-        self._room = _COPIED_BYTES
         self._copies: dict[tuple[ir.Value, Format], ir.Value] = {}
-        self._switches = ir.Value(name=SWITCHES, type=ir.TensorType(ir.DataType.BOOL))
         self._types = ElementTypes(self.model)
-        twins = {
-            node: twin
-            for graph, copy in zip(main_graphs(model), main_graphs(self.model), strict=True)
-            for node, twin in zip(graph, copy, strict=True)
-        }
-        before = {} if off is None else _by_node(off)
-        for node, groups in _by_node(on).items():
-            if node in twins and _rounds(node, groups):
-                self._switch(twins[node], groups, before.get(node, {}))
-                self.nodes.append(node)
-        self._switches.shape = ir.Shape([len(self.nodes)])
+        copies = [
+            (copy, int(copy.metadata_props.pop(_POSITION)))
+            for graph in main_graphs(self.model)
+            for copy in graph
+            if _POSITION in copy.metadata_props
+        ]
+        self._room = _COPIED_BYTES
+        self._weights = self._light_constants(copies)
+        self.fixed_weights = sum(self._weights.values()) > _COPIED_BYTES
+        choosing = [k for k, node in enumerate(self.nodes) if self._has_choice(node)]
+        self._lights = {k: len(self.nodes) + index for index, k in enumerate(choosing)}
+        self._switches = ir.Value(name=SWITCHES, type=ir.TensorType(ir.DataType.BOOL))
+        self._switches.shape = ir.Shape([len(self.nodes) + len(self._lights)])
+        for copy, position in copies:
+            self._switch(copy, position)
         self.model.graph.inputs.append(self._switches)
+        self._drop_replaced_weights()
 
-    def feed(self, on: Collection[int]) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
-        """What to give `SWITCHES` so that only the nodes of these positions round."""
-        switches = np.zeros(len(self.nodes), np.bool_)
-        switches[list(on)] = True
+    def feed(
+        self, pins: Mapping[int, PinLevel], others: PinLevel = PinLevel.NONE
+    ) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
+        """What to give `SWITCHES`.
+
+        Args:
+            pins: How much of the nodes at some positions stays float32.
+            others: How much of all other nodes does.
+        """
+        switches = np.zeros(len(self.nodes) + len(self._lights), np.bool_)
+        for position in range(len(self.nodes)):
+            level = pins.get(position, others)
+            switches[position] = level is PinLevel.NONE or (
+                level is PinLevel.WEIGHTS and not self.can_narrow(position)
+            )
+            if position in self._lights:
+                switches[self._lights[position]] = level is PinLevel.WEIGHTS
         return switches
 
-    def _switch(self, node: ir.Node, on: _Decisions, off: _Decisions) -> None:
-        graph = node.graph
-        assert graph is not None
-        index = ir.Tensor(np.array(len(self.nodes)))
-        position = self._named(ir.Node("", "Constant", [], [ir.AttrTensor("value", index)]))
-        switch = self._named(ir.Node("", "Gather", [self._switches, position.outputs[0]]))
-        given = [value for value in node.outputs if value.name]
-        choice = ir.Node(
-            "",
-            "If",
-            [switch.outputs[0]],
-            [
-                ir.AttrGraph("then_branch", self._branch(node, on)),
-                ir.AttrGraph("else_branch", self._branch(node, off)),
-            ],
-            num_outputs=len(given),
-            name=self._names.fresh("choice"),
+    def can_narrow(self, position: int) -> bool:
+        """Whether a pin makes a difference to a node, even one that leaves its weights narrow."""
+        node = self.nodes[position]
+        return _essence(self._narrow[node]) != _essence(self._light.get(node, {}))
+
+    def can_widen(self, position: int) -> bool:
+        """Whether a node has weights that a pin may leave narrow or not."""
+        return self.nodes[position] in self._light and not self.fixed_weights
+
+    def _positioned(self, model: ir.Model) -> ir.Model:
+        """A copy of `model` without functions, whose nodes know their positions."""
+        copy = model.clone()
+        positions = {node: str(position) for position, node in enumerate(self.nodes)}
+        for graph, other in zip(model_graphs(model), model_graphs(copy), strict=True):
+            for node, twin in zip(graph, other, strict=True):
+                if node in positions:
+                    twin.metadata_props[_POSITION] = positions[node]
+        return inlined(copy) if copy.functions else copy
+
+    def _has_choice(self, node: ir.Node) -> bool:
+        light = self._light.get(node)
+        return (
+            light is not None
+            and not self.fixed_weights
+            and _essence(light) != _essence(self._narrow[node])
         )
-        graph.insert_before(node, [position, switch, choice])
-        for old, new in zip(given, choice.outputs, strict=True):
+
+    def _light_constants(self, copies: Sequence[tuple[ir.Node, int]]) -> dict[ir.Value, int]:
+        """The constants that stay narrow when their reader is pinned, with their bytes."""
+        return {
+            value: tensor.nbytes
+            for copy, position in copies
+            for decision in self._light.get(self.nodes[position], {}).values()
+            for value in (copy.inputs[index] for index in decision.reads)
+            if value is not None and (tensor := constant_of(value)) is not None
+        }
+
+    def _switch(self, copy: ir.Node, position: int) -> None:
+        """Put a choice in place of a node of the copy."""
+        graph, node = copy.graph, self.nodes[position]
+        assert graph is not None
+        light = self._light.get(node, {})
+        if self.fixed_weights:
+            off = self._branch(copy, light)
+        elif position in self._lights:
+            lighter, plainer = self._branch(copy, light), self._branch(copy, {})
+            off = self._graph(self._choice(copy, self._lights[position], lighter, plainer))
+        else:
+            off = self._branch(copy, {})
+        nodes = self._choice(copy, position, self._branch(copy, self._narrow[node]), off)
+        graph.insert_before(copy, nodes)
+        given = [value for value in copy.outputs if value.name]
+        for old, new in zip(given, nodes[-1].outputs, strict=True):
             new.type, new.shape, name = self._types.of(old) or old.type, old.shape, old.name
             old.replace_all_uses_with(new, replace_graph_outputs=True)
             old.name, new.name = self._names.fresh("replaced"), name
-        graph.remove(node, safe=True)
+        graph.remove(copy, safe=True)
+
+    def _choice(self, copy: ir.Node, switch: int, on: ir.Graph, off: ir.Graph) -> list[ir.Node]:
+        """Nodes, in order, that compute one of two branches; the last gives the results."""
+        index = ir.AttrTensor("value", ir.Tensor(np.array(switch)))
+        position = self._named(ir.Node("", "Constant", [], [index]))
+        chosen = self._named(ir.Node("", "Gather", [self._switches, position.outputs[0]]))
+        branches = [ir.AttrGraph("then_branch", on), ir.AttrGraph("else_branch", off)]
+        number = sum(bool(value.name) for value in copy.outputs)
+        name = self._names.fresh("choice")
+        choice = ir.Node("", "If", chosen.outputs, branches, num_outputs=number, name=name)
+        for result, value in zip(choice.outputs, on.outputs, strict=True):
+            result.name, result.type = self._names.fresh("chosen"), value.type
+        return [position, chosen, choice]
+
+    def _graph(self, nodes: list[ir.Node]) -> ir.Graph:
+        """A branch that gives the results of the last of `nodes`."""
+        name = self._names.fresh("branch")
+        return ir.Graph([], list(nodes[-1].outputs), nodes=nodes, name=name)
+
+    def _drop_replaced_weights(self) -> None:
+        """Drop weights that nobody reads, now that rounded ones stand in their place."""
+        initializers = self.model.graph.initializers
+        for value, _ in self._copies:
+            needed = value.uses() or value.is_graph_output() or value.is_graph_input()
+            if not needed and initializers.get(value.name or "") is value:
+                del initializers[value.name or ""]
 
     def _branch(self, node: ir.Node, groups: _Decisions) -> ir.Graph:
         """A graph that computes `node` as `groups` say."""
@@ -136,7 +228,8 @@ class Switched:
             return self._copies[value, format_]
         tensor = constant_of(value)
         top = self.model.graph
-        if tensor is None or tensor.nbytes > self._room or self.model.ir_version < 4:
+        room = math.inf if self.fixed_weights and value in self._weights else self._room
+        if tensor is None or tensor.nbytes > room or self.model.ir_version < 4:
             extra = self._roundings.nodes(value, format_)
             nodes.extend(extra)
             return extra[-1].outputs[0]
@@ -174,6 +267,14 @@ def _rounds(node: ir.Node, groups: _Decisions) -> bool:
     inside = all(decision.gives for decision in groups.values())
     moves = has_meaning(node, Meaning.CARRIER) or next(bodies(node), None) is not None
     return not (moves and inside)
+
+
+def _essence(groups: _Decisions) -> list[Decision]:
+    """What decisions do, without why."""
+    return [
+        dataclasses.replace(each, reason=Reason.REQUESTED, detail="", opset=None)
+        for each in groups.values()
+    ]
 
 
 def _by_node(plan: Plan) -> dict[ir.Node, dict[Group, Decision]]:

@@ -35,7 +35,7 @@ from onnxcast.policy import Meaning, has_meaning, is_closed
 from onnxcast.verification.kernels import cast_choices
 from onnxcast.verification.marked import marked_formats, round_marked
 
-__all__ = ["Twin", "build_twin", "has_narrow_values", "narrowest_format"]
+__all__ = ["Twin", "build_twin", "has_narrow_values", "inlined", "narrowest_format"]
 
 _Narrow = dict[ir.Value, ir.TypeProtocol]
 
@@ -74,7 +74,7 @@ class Twin:
 
 def has_narrow_values(model: ir.Model) -> bool:
     """Whether the twin of `model` would round anything, in calls of its functions too."""
-    model = _inlined(model) if model.functions else model
+    model = inlined(model) if model.functions else model
     return bool(_narrow_values(model, ElementTypes(model))) or is_marked(model)
 
 
@@ -93,7 +93,7 @@ def build_twin(model: ir.Model) -> Twin:
 
     Model-local functions are inlined, so that their bodies round too.
     """
-    twin = _inlined(model)
+    twin = inlined(model)
     types = ElementTypes(twin)
     cast_choices(twin, types)
     narrow = _narrow_values(twin, types)
@@ -147,7 +147,7 @@ def _forget_shapes(model: ir.Model) -> None:
                     value.shape = None
 
 
-def _inlined(model: ir.Model) -> ir.Model:
+def inlined(model: ir.Model) -> ir.Model:
     """A copy of `model` without functions."""
     copy = model.clone()
     for function in copy.functions.values():
@@ -162,7 +162,7 @@ def _inlined(model: ir.Model) -> ir.Model:
 
 
 def _element_types(model: ir.Model) -> set[ir.DataType]:
-    model = _inlined(model) if model.functions else model
+    model = inlined(model) if model.functions else model
     types = ElementTypes(model)
     known = (types.of(value) for value in _values(model))
     return {type_.dtype for type_ in known if type_ is not None}

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Collection
 from pathlib import Path
 
+import numpy as np
 import onnx
 import onnx.parser
 import onnx_ir as ir
@@ -10,9 +11,10 @@ import pytest
 
 from onnxcast.targets import GENERIC, get_target
 from onnxcast.verification.session import Worker
-from tests.benchmarks import legalise, peers, placement, twins
+from tests.benchmarks import legalise, peers, placement, search, twins
 from tests.benchmarks.subjects import Figures, Subject
 from tests.benchmarks.tools import Convert, available
+from tests.networks import network, sample
 
 MODEL = """<ir_version: 10, opset_import: ["" : 21]>
 g (float[4] x, int64[2] i) => (float[4] y, float[2] z) <int64[1] s = {4}> {
@@ -152,3 +154,14 @@ def test_less_is_less_of_what_is_minimised(by_count: bool) -> None:
 def test_twins_of_a_model_are_equal(path: Path, tmp_path: Path) -> None:
     with Worker() as worker:
         assert twins.differing(path, "all-fp16", worker, tmp_path) == []
+
+
+def test_a_search_is_told_in_a_row_and_leaves_no_needless_pin(tmp_path: Path) -> None:
+    path = tmp_path / "faulty.onnx"
+    onnx.save(network(4, [(2, "cancellation")]), path)
+    np.savez(path.with_suffix(".npz"), x=sample()["x"])
+    result, seconds = search.found(path, "all-fp16", 1e-2)
+    assert result is not None
+    assert seconds > 0
+    assert search.needless(path, result) == 0
+    assert search.row(path, "all-fp16", minimal=False, peer=False).startswith("faulty | all-fp16 |")

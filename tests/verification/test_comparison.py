@@ -6,14 +6,17 @@ import pytest
 
 from onnxcast import formats
 from onnxcast.verification.comparison import (
+    Budget,
     OutputError,
     Tolerance,
     bit_equal,
     compare,
     default_tolerance,
+    over_samples,
     says_something,
     worst,
 )
+from onnxcast.verification.metrics import Limit, Metric
 from onnxcast.verification.values import Array, Value
 
 TOLERANCE = Tolerance(max=1e-2, rms=5e-3)
@@ -288,3 +291,61 @@ def test_outputs_say_something_unless_all_is_nan_or_empty(
     values: dict[str, Value], says: bool
 ) -> None:
     assert says_something(values) is says
+
+
+def held_to(metric: str, value: float, reference: Value, candidate: Value) -> OutputError:
+    budget = Budget(TOLERANCE, {"y": Limit(Metric(metric), value)})
+    [error] = compare({"y": reference}, {"y": candidate}, budget)
+    return error
+
+
+@pytest.mark.parametrize(
+    ("metric", "limit", "figure", "used"),
+    [
+        ("relmax", 0.25, 0.125, 0.5),
+        ("rms", 0.2, 0.1, 0.5),
+        ("sqnr", 14.0, 20.0, 10**-0.3),
+        ("cosine", 0.01, 1 - 24 / math.sqrt(25 * 23.25), None),
+    ],
+)
+def test_an_output_is_held_to_its_own_budget(
+    metric: str, limit: float, figure: float, used: float | None
+) -> None:
+    reference, candidate = floats(-4.0, 3.0, 0.0, 0.0), floats(-4.0, 2.5, 0.0, 0.0)
+    error = held_to(metric, limit, reference, candidate)
+    assert error.ok
+    assert error.figure == pytest.approx(figure, abs=1e-3)
+    assert error.used == pytest.approx(error.figure / limit if used is None else used)
+    assert error.budget.startswith(f"{metric} {limit:g}")
+    strict = held_to(metric, 40.0 if metric == "sqnr" else limit / 1e4, reference, candidate)
+    assert not strict.ok
+    assert strict.used > 1
+    assert f"{metric} error" in strict.why
+
+
+@pytest.mark.parametrize("metric", ["relmax", "rms", "cosine", "sqnr"])
+def test_equal_outputs_use_up_nothing(metric: str) -> None:
+    error = held_to(metric, 0.0, floats(1, -2), floats(1, -2))
+    assert (error.ok, error.used) == (True, 0.0)
+
+
+def test_what_is_beyond_measure_uses_up_all() -> None:
+    for metric in ("relmax", "rms", "cosine", "sqnr"):
+        error = held_to(metric, 1.0, floats(1, 2), floats(1, INF))
+        assert (error.ok, error.used) == (False, INF)
+
+
+def test_labels_lost_and_won_add_up_over_samples() -> None:
+    labels = [np.array([0, 1]), np.array([1, 1])]
+    limit = Limit(Metric.TOP1, 0.25, labels)
+    budget = Budget(TOLERANCE, {"y": limit})
+    right, wrong = floats(1, 0), floats(0, 1)
+    reference = [np.stack([right, wrong]), np.stack([right, wrong])]
+    candidate = [np.stack([wrong, right]), np.stack([wrong, wrong])]
+    errors = [
+        compare({"y": a}, {"y": b}, budget, number)[0]
+        for number, (a, b) in enumerate(zip(reference, candidate, strict=True))
+    ]
+    assert [error.figure for error in errors] == [0.5, -0.25]
+    whole = over_samples(errors, budget)
+    assert (whole.figure, whole.ok, whole.used) == (0.25, True, 1.0)

@@ -2,7 +2,7 @@
 
 import math
 import pathlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,10 +13,10 @@ import pytest
 
 from onnxcast import formats
 from onnxcast.formats import FLOAT16
-from onnxcast.planning import make_plan
+from onnxcast.planning import PinLevel, make_plan
 from onnxcast.policy import make_policy
 from onnxcast.targets import GENERIC
-from onnxcast.verification.sensitivity import Sensitivity
+from onnxcast.verification.sensitivity import Choice, Sensitivity, rank
 from onnxcast.verification.session import Worker
 from onnxcast.verification.switches import Switched
 from onnxcast.verification.values import Value
@@ -38,17 +38,28 @@ def worker() -> Iterator[Worker]:
         yield started
 
 
-class Counted(Sensitivity):
-    """Counts the choices that are run, and ranks with ample time unless told otherwise."""
+class Counted:
+    """Judges choices of what is narrow, all else being wide, and counts what is run."""
 
-    runs = 0
+    def __init__(
+        self, switched: Switched, judge: Judge, worker: Worker, folder: pathlib.Path
+    ) -> None:
+        self.switched, self.judge = switched, judge
+        self.sensitivity = Sensitivity(switched, [{"x": X}], worker, folder)
+
+    @property
+    def runs(self) -> int:
+        return self.sensitivity.runs
+
+    def errors(self, blocks: Sequence[Collection[int]]) -> list[float]:
+        narrow = [Choice(dict.fromkeys(block, PinLevel.NONE), PinLevel.WIDE) for block in blocks]
+        return [self.judge(outputs[0]) for outputs in self.sensitivity.outputs(narrow, [0])]
 
     def ranking(self, *, runs: int = 1000, seconds: float = 60.0) -> list[tuple[ir.Node, float]]:
-        return self.rank(runs=runs, seconds=seconds)
-
-    def errors(self, choices: Any) -> list[float]:
-        self.runs += len(choices)
-        return super().errors(choices)
+        """The ranked nodes, with ample time unless told otherwise."""
+        positions = range(len(self.switched.nodes))
+        ranked = rank(positions, self.errors, runs=runs, seconds=seconds)
+        return [(self.switched.nodes[position], error) for position, error in ranked]
 
 
 def judge_of(wanted: Array) -> Judge:
@@ -64,7 +75,7 @@ def judge_of(wanted: Array) -> Judge:
 def sensitivity_of(text: str, wanted: Array, worker: Worker, folder: pathlib.Path) -> Counted:
     model = ir.from_proto(onnx.parser.parse_model(HEADER + text))
     plan = make_plan(model, make_policy(fp32_cast="all-fp16"), GENERIC)
-    return Counted(Switched(model, plan), {"x": X}, judge_of(wanted), worker, folder)
+    return Counted(Switched(model, plan), judge_of(wanted), worker, folder)
 
 
 def chain(count: int, loud: int = -1) -> str:
@@ -197,7 +208,7 @@ def test_an_overflow_is_worse_than_anything(worker: Worker, tmp_path: pathlib.Pa
 
     model = ir.from_proto(onnx.parser.parse_model(HEADER + text))
     plan = make_plan(model, make_policy(fp32_cast="all-fp16"), GENERIC)
-    sensitivity = Counted(Switched(model, plan), {"x": X}, judge, worker, tmp_path)
+    sensitivity = Counted(Switched(model, plan), judge, worker, tmp_path)
     first, second, (_, third) = sensitivity.ranking()
     assert {first[0].outputs[0].name, second[0].outputs[0].name} == {"b", "y"}
     assert (first[1], second[1]) == (math.inf, math.inf)

@@ -16,7 +16,7 @@ from onnxruntime.capi.onnxruntime_pybind11_state import Fail
 from onnxcast import formats
 from onnxcast.formats import FLOAT16
 from onnxcast.pipeline import build_pipeline, preparing_passes
-from onnxcast.planning import PinLevel, Plan, make_plan
+from onnxcast.planning import PinLevel, Plan, make_plan, pin
 from onnxcast.policy import make_policy
 from onnxcast.search import pinned_only
 from onnxcast.targets import GENERIC
@@ -64,8 +64,12 @@ def converted(proto: onnx.ModelProto, token: str = "all-fp16") -> ir.Model:
     return model
 
 
-def switched_run(switched: Switched, feeds: Feeds, on: Collection[int]) -> list[Array]:
-    return run(switched.model, {**feeds, SWITCHES: switched.feed(on)})
+def switched_run(
+    switched: Switched, feeds: Feeds, on: Collection[int], off: PinLevel = PinLevel.WIDE
+) -> list[Array]:
+    """The outputs with the nodes at some positions narrow, and all others pinned."""
+    switches = switched.feed(dict.fromkeys(on, PinLevel.NONE), off)
+    return run(switched.model, {**feeds, SWITCHES: switches})
 
 
 def check(found: list[Array], wanted: list[Array]) -> None:
@@ -196,17 +200,33 @@ def test_nodes_that_only_move_data_have_no_switch() -> None:
     assert names(Switched(model, planned(model))) == ["h", "y"]
 
 
-def test_nodes_of_functions_have_no_switch() -> None:
-    text = """g (float[4] x) => (float[4] y) { h = local.Square (x) y = Sigmoid (h) }
-    <opset_import: ["": 21], domain: "local">
-    Square (a) => (b) { b = Mul (a, a) }"""
-    model = prepared(parsed(text))
-    plan = planned(model)
-    assert {group.node.op_type for group, _ in plan.narrow()} == {"Mul", "Sigmoid"}
-    switched = Switched(model, plan)
-    assert names(switched) == ["y"]
-    x = uniform(4)
-    check(switched_run(switched, {"x": x}, []), run(model, {"x": x}))
+CALLS = """g (float[4] x, bool c) => (float[4] y) {
+    h = local.Outer (x)
+    i = If (c) <
+        then_branch = one () => (float[4] t) { t = local.Square (h) },
+        else_branch = two () => (float[4] e) { e = Neg (h) }
+    >
+    y = Sigmoid (i)
+}
+<opset_import: ["": 21, "local": 1], domain: "local">
+Outer (a) => (c) { b = local.Square (a) c = Tanh (b) }
+<opset_import: ["": 21], domain: "local">
+Square (a) => (b) { w = Constant <value = float {0.7}> () s = Mul (a, w) b = Mul (s, a) }"""
+
+
+@pytest.mark.parametrize("flag", [False, True])
+def test_nodes_of_functions_have_one_switch_for_all_calls(flag: bool) -> None:
+    model = prepared(parsed(CALLS))
+    before = ir.to_proto(model).SerializeToString(deterministic=True)
+    switched = Switched(model, planned(model))
+    assert ir.to_proto(model).SerializeToString(deterministic=True) == before
+    assert sorted(names(switched)) == ["b", "c", "e", "s", "y"]
+    feeds = {"x": uniform(4), "c": np.array(flag)}
+    check(switched_run(switched, feeds, []), run(model, feeds))
+    wanted = run(build_twin(converted(parsed(CALLS))).model, feeds)
+    check(switched_run(switched, feeds, range(5)), wanted)
+    source, square = run(model, feeds), names(switched).index("s")
+    assert not bit_equal(switched_run(switched, feeds, [square])[0], source[0])
 
 
 def test_nodes_that_stay_wide_have_no_switch() -> None:
@@ -215,34 +235,67 @@ def test_nodes_that_stay_wide_have_no_switch() -> None:
     assert names(Switched(model, planned(model, "none"))) == []
 
 
-def test_switches_that_are_off_may_follow_another_plan() -> None:
-    model = prepared(parsed(LINEAR))
-    switched = Switched(model, planned(model), planned(model, "matmult-fp16"))
-    assert names(switched) == ["h", "s", "r", "y"]
-    feeds = feeds_of(model, flag=True)
-    off = run(build_twin(converted(parsed(LINEAR), "matmult-fp16")).model, feeds)
-    assert not all(map(bit_equal, off, run(model, feeds)))
-    check(switched_run(switched, feeds, []), off)
-    every = switched_run(switched, feeds, range(4))
-    check(every, run(build_twin(converted(parsed(LINEAR))).model, feeds))
-
-
 @pytest.mark.parametrize("level", [PinLevel.WEIGHTS, PinLevel.WIDE])
-def test_switches_that_are_off_keep_what_pins_leave_narrow(level: PinLevel) -> None:
+def test_pinned_nodes_keep_their_weights_narrow_or_not(level: PinLevel) -> None:
     model = prepared(parsed(LINEAR))
     full = planned(model)
-    with pinned_only(dict.fromkeys(model.graph, ("for a while", level))):
-        pinned = planned(model)
-    switched, feeds = Switched(model, full, pinned), feeds_of(model, flag=True)
-    [found] = switched_run(switched, feeds, [])
+    with pinned_only(dict.fromkeys(model.graph, ("for a while", PinLevel.WEIGHTS))):
+        light = planned(model)
+    switched, feeds = Switched(model, full, light), feeds_of(model, flag=True)
+    assert [switched.can_widen(each) for each in range(4)] == [True, False, False, False]
+    assert all(switched.can_narrow(each) for each in range(4))
+    found = switched_run(switched, feeds, [], level)
     wanted = model.clone()
     if level is PinLevel.WEIGHTS:
         weights = wanted.graph.initializers["w"]
         assert weights.const_value is not None
         low = formats.round_to(weights.const_value.numpy(), FLOAT16)
         weights.const_value = ir.tensor(low, name="w")
-        assert not bit_equal(found, run(model, feeds)[0])
-    check([found], run(wanted, feeds))
+        assert not bit_equal(found[0], run(model, feeds)[0])
+    check(found, run(wanted, feeds))
+    every = switched_run(switched, feeds, range(4), level)
+    check(every, run(build_twin(converted(parsed(LINEAR))).model, feeds))
+
+
+def test_only_the_weights_of_what_is_pinned_already_can_be_switched() -> None:
+    model = prepared(parsed(LINEAR))
+    pin(model.graph[0], "known")
+    pin(model.graph[1], "known")
+    full = planned(model)
+    with pinned_only(dict.fromkeys(model.graph, ("for a while", PinLevel.WEIGHTS))):
+        light = planned(model)
+    switched, feeds = Switched(model, full, light), feeds_of(model, flag=True)
+    assert names(switched) == ["h", "r", "y"]
+    assert [switched.can_narrow(each) for each in range(3)] == [False, True, True]
+    assert switched.can_widen(0)
+    check(switched_run(switched, feeds, []), run(model, feeds))
+    [some] = switched_run(switched, feeds, [], PinLevel.WEIGHTS)
+    [same] = switched_run(switched, feeds, [0])
+    assert bit_equal(some, same)
+    assert not bit_equal(some, run(model, feeds)[0])
+
+
+def test_weights_without_room_take_the_place_of_their_originals(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    model = prepared(parsed(SHARED))
+    feeds = feeds_of(model, flag=True)
+    full = planned(model)
+    with pinned_only(dict.fromkeys(model.graph, ("for a while", PinLevel.WEIGHTS))):
+        light = planned(model)
+    wanted = Switched(model, full, light)
+    monkeypatch.setattr("onnxcast.verification.switches._COPIED_BYTES", 15)
+    switched = Switched(model, full, light)
+    assert switched.fixed_weights
+    assert not wanted.fixed_weights
+    assert not switched.can_widen(0)
+    assert len(switched.model.graph.initializers) == 1
+    assert "w" not in switched.model.graph.initializers
+    for on in ([], [0], [0, 1]):
+        check(
+            switched_run(switched, feeds, on),
+            switched_run(wanted, feeds, on, PinLevel.WEIGHTS),
+        )
 
 
 def test_float32r_is_switched_as_the_marked_model_rounds() -> None:
@@ -277,12 +330,14 @@ def test_a_constant_without_room_is_rounded_in_each_run(monkeypatch: pytest.Monk
     check(switched_run(switched, feeds, []), run(model, feeds))
 
 
-def test_a_feed_turns_on_the_positions_given() -> None:
+def test_a_feed_turns_off_what_is_pinned() -> None:
     model = prepared(parsed(LINEAR))
     switched = Switched(model, planned(model))
-    assert switched.feed([]).tolist() == [False] * 4
-    assert switched.feed(range(1, 3)).tolist() == [False, True, True, False]
-    assert switched.feed({3}).dtype == np.bool_
+    assert switched.feed({}).tolist() == [True] * 4
+    assert switched.feed({}, PinLevel.WIDE).tolist() == [False] * 4
+    pins = {1: PinLevel.WIDE, 3: PinLevel.WEIGHTS}
+    assert switched.feed(pins).tolist() == [True, False, True, False]
+    assert switched.feed(pins).dtype == np.bool_
 
 
 FEEDS = {"x": uniform(4, 4), "z": uniform(4, 4, seed=1)}
