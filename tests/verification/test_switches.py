@@ -204,12 +204,13 @@ CALLS = """g (float[4] x, bool c) => (float[4] y) {
     h = local.Outer (x)
     i = If (c) <
         then_branch = one () => (float[4] t) { t = local.Square (h) },
-        else_branch = two () => (float[4] e) { e = Neg (h) }
+        else_branch = two () => (float[4] e) { f = Tanh (h) e = Neg (f) }
     >
-    y = Sigmoid (i)
+    j = Sigmoid (i)
+    y = Neg (j)
 }
 <opset_import: ["": 21, "local": 1], domain: "local">
-Outer (a) => (c) { b = local.Square (a) c = Tanh (b) }
+Outer (a) => (c) { b = local.Square (a) d = Tanh (b) c = Neg (d) }
 <opset_import: ["": 21], domain: "local">
 Square (a) => (b) { w = Constant <value = float {0.7}> () s = Mul (a, w) b = Mul (s, a) }"""
 
@@ -220,11 +221,11 @@ def test_nodes_of_functions_have_one_switch_for_all_calls(flag: bool) -> None:
     before = ir.to_proto(model).SerializeToString(deterministic=True)
     switched = Switched(model, planned(model))
     assert ir.to_proto(model).SerializeToString(deterministic=True) == before
-    assert sorted(names(switched)) == ["b", "c", "e", "s", "y"]
+    assert sorted(names(switched)) == ["b", "c", "d", "e", "f", "j", "s", "y"]
     feeds = {"x": uniform(4), "c": np.array(flag)}
     check(switched_run(switched, feeds, []), run(model, feeds))
     wanted = run(build_twin(converted(parsed(CALLS))).model, feeds)
-    check(switched_run(switched, feeds, range(5)), wanted)
+    check(switched_run(switched, feeds, range(8)), wanted)
     source, square = run(model, feeds), names(switched).index("s")
     assert not bit_equal(switched_run(switched, feeds, [square])[0], source[0])
 
