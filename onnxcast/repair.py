@@ -36,6 +36,9 @@ MARGIN = 0.3
 _WEIGHTS = 0.5
 """Narrow weights alone may use up this much of the limit; else some are wide."""
 
+_REMOVALS = 64
+"""Without a budget, so many trials take pins away at most: a plain run is to be short."""
+
 _ROUNDS = 6
 """So often a search goes on after a real model showed more than the switches did."""
 
@@ -222,6 +225,7 @@ class Repair:
             pins.update(position for position, _ in rest[:number])
             if not self._found and not self._holds(search, trials, ranking, pins, base):
                 continue
+            search.most = search.trials + _REMOVALS if self.cautious else math.inf
             fewer = search.minimal_of(pins, self._removable(ranking, pins))
             if fewer == pins or self._holds(search, trials, ranking, fewer, base):
                 exact = search.limit == self.limit and not self.cautious

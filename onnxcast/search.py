@@ -102,6 +102,7 @@ class Search:
         trials: How many sets were tried.
         monotone: Whether no trial had a higher error than another one with fewer pins.
         minimal: Whether each pin of the set that `minimal_of` gave last is needed in it.
+        most: After so many trials no more pins are taken away.
     """
 
     def __init__(
@@ -120,6 +121,7 @@ class Search:
         self.trials = 0
         self.monotone = True
         self.minimal = False
+        self.most = math.inf
 
     def forget(self, limit: float) -> None:
         """Go on with another limit, or other samples: known errors no longer hold."""
@@ -202,7 +204,8 @@ class Search:
 
     def _may_try(self, pins: int) -> bool:
         """Whether another trial is allowed if so many pins may be the outcome."""
-        return self.trials + 1 <= allowed_trials(self._groups, pins) and self._proceed()
+        allowed = min(allowed_trials(self._groups, pins), self.most)
+        return self.trials + 1 <= allowed and self._proceed()
 
     def _compare(self, pins: _Positions, error: float) -> None:
         """Notice where more pins go with a higher error."""
