@@ -1,6 +1,8 @@
 """What a proof is asked for: samples, and what passes."""
 
+import math
 import os
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -112,4 +114,6 @@ def budget_of(
 
 def _is_limit(given: object) -> bool:
     """Whether this is a number from 0 on, which nan is not."""
-    return isinstance(given, int | float | np.floating) and bool(given >= 0)
+    if not isinstance(given, int | float | np.floating):
+        return False
+    return bool(0 <= given <= sys.float_info.max or given == math.inf)
