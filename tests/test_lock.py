@@ -68,6 +68,12 @@ def test_a_replay_gives_the_same_bytes(options: dict[str, Any]) -> None:
     assert content(again(after)) == content(result)
 
 
+def test_what_can_be_read_once_only_counts_all_the_same() -> None:
+    once = first(keep_ops=iter(["Tanh"]))
+    assert content(once) == content(first(keep_ops=["Tanh"])) != content(first())
+    assert as_json(once)["request"]["options"]["keep_ops"] == ["Tanh"]
+
+
 def test_a_replay_needs_no_samples(tmp_path: pathlib.Path) -> None:
     result, path = first(), tmp_path / "report.json"
     path.write_text(result.report.to_json())
@@ -187,6 +193,7 @@ def test_a_report_for_another_opset_or_other_tables_is_refused() -> None:
     ("text", "told"),
     [
         ("{", "cannot be read: "),
+        ("[" * 100_000, "cannot be read: "),
         ("[]", "no report of onnxcast, it is no object"),
         ('{"request": {}}', "no report of onnxcast, it has no 'token'"),
         (None, "cannot be read: No such file"),
