@@ -200,7 +200,7 @@ def read_lock(given: str | os.PathLike[str] | Mapping[str, Any]) -> Lock:
         raise InputError(f"plan {given!r}: a report file or its content as a dict is wanted")
     try:
         content = json.loads(Path(given).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         cause = getattr(error, "strerror", None) or " ".join(str(error).split())
         raise InputError(
             f"plan {given} cannot be read: {cause}; give a file that --report wrote"

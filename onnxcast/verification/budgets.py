@@ -2,7 +2,7 @@
 
 import dataclasses
 import difflib
-import sys
+import math
 from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
@@ -158,7 +158,10 @@ def _labels_of(name: str, sample: Mapping[str, Value], meant: Collection[str]) -
 def _is_number(given: object) -> bool:
     if isinstance(given, bool) or not isinstance(given, int | float | np.floating):
         return False
-    return bool(0 <= given <= sys.float_info.max)
+    try:
+        return 0 <= float(given) < math.inf
+    except OverflowError:
+        return False
 
 
 def _may_be_float(value: ir.Value) -> bool:
