@@ -12,7 +12,13 @@ _REPORT_BEGINS = b'{\n  "versions": '
 
 
 def check_destinations(
-    model: Path, output: Path, report: Path | None, samples: Path | None, *, force: bool
+    model: Path,
+    output: Path,
+    report: Path | None,
+    samples: Path | None,
+    plan: Path | None = None,
+    *,
+    force: bool,
 ) -> None:
     """Check that model and report can be written, and over nothing that this run reads.
 
@@ -21,6 +27,7 @@ def check_destinations(
         output: The `.onnx` to write.
         report: The report to write.
         samples: A file or a folder of samples.
+        plan: The report to take decisions from, which a report may replace.
         force: Whether `output` may be `model`.
 
     Raises:
@@ -31,6 +38,8 @@ def check_destinations(
     if model.exists():  # else that is the fault to tell
         check_output(output, model, force=force)
     _check_no_sample(output, samples)
+    if plan is not None and output.resolve() == plan.resolve():
+        raise InputError(f"{output}: is the plan; name another file")
     if report is not None:
         _check_report(report)
         _check_no_sample(report, samples)

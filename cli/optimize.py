@@ -155,7 +155,7 @@ def optimize(
         require_exact_chains=require_exact_chains,
     )
     output = output or default_output(model, _format(narrowing, target, plan))
-    check_destinations(model, output, report, inputs, force=force)
+    check_destinations(model, output, report, inputs, plan, force=force)
     with spinner() as step:
         result = onnxcast.optimize(
             model,

@@ -4,7 +4,7 @@ import inspect
 import math
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import onnx_ir as ir
@@ -235,6 +235,8 @@ def optimize(  # noqa: PLR0913 - one keyword per option, as on the command line
         "opset": opset,
         "forget_pins": forget_pins,
     }
+    # They are read more than once.
+    options = {k: list(v) if isinstance(v, Iterator) else v for k, v in options.items()}
     passes: dict[str, Any] = {"max_error": max_error, "metric": metric, "tolerance": tolerance}
     check_proof_options({**passes, "budget_seconds": budget_seconds}, proves=verify)
     lock = None if plan is None else read_lock(plan)

@@ -5,7 +5,7 @@ import json
 import logging
 import os
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,19 @@ __all__ = ["Lock", "asked", "passes_asked", "read_lock"]
 
 _logger = logging.getLogger(__name__)
 
-_PARTS = ("request", "token", "target", "target_hash", "opset", "groups", "pins")
+_PARTS: Mapping[str, type] = {
+    "request": Mapping,
+    "token": str,
+    "target": str,
+    "target_hash": str,
+    "opset": Mapping,
+    "groups": list,
+    "pins": list,
+}
+
+_GROUP = ("node", "op", "variable", "format", "form")
+
+_PIN = ("node", "figure")
 
 
 def asked(options: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
@@ -188,7 +200,7 @@ def read_lock(given: str | os.PathLike[str] | Mapping[str, Any]) -> Lock:
         raise InputError(f"plan {given!r}: a report file or its content as a dict is wanted")
     try:
         content = json.loads(Path(given).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         cause = getattr(error, "strerror", None) or " ".join(str(error).split())
         raise InputError(
             f"plan {given} cannot be read: {cause}; give a file that --report wrote"
@@ -197,17 +209,50 @@ def read_lock(given: str | os.PathLike[str] | Mapping[str, Any]) -> Lock:
 
 
 def _checked(name: str, content: object) -> Lock:
-    missing = next((part for part in _PARTS if not _has(content, part)), None)
-    if missing is not None or not isinstance(content, Mapping):
-        raise InputError(
-            f"plan {name}: no report of onnxcast, it has no {missing!r}; give a file that --report "
-            "wrote"
-        )
-    return Lock(name, content)
+    fault = "it is no object"
+    if isinstance(content, Mapping):
+        fault = next(_faults(content), "")
+        if not fault:
+            return Lock(name, content)
+    raise InputError(
+        f"plan {name}: no report of onnxcast, {fault}; give a file that --report wrote"
+    )
 
 
-def _has(content: object, part: str) -> bool:
-    return isinstance(content, Mapping) and content.get(part) is not None
+def _faults(content: Mapping[str, Any]) -> Iterator[str]:
+    """What a report of onnxcast has and `content` has not; the first counts, in this order."""
+    yield from (f"it has no {part!r}" for part in _PARTS if content.get(part) is None)
+    for part, kind in _PARTS.items():
+        if not isinstance(content[part], kind):
+            yield f"its {part!r} is {content[part]!r}"
+    request = content["request"]
+    if not (_is_options(request.get("options")) and _is_passes(request.get("passes"))):
+        yield "its 'request' does not say what was asked for"
+    if "after" not in content["opset"]:
+        yield "its 'opset' does not say what the result has"
+    if not all(_is_row(row, _GROUP) for row in content["groups"]):
+        yield "not all of its 'groups' are decisions"
+    if not all(_is_row(row, _PIN) and _counts(row) for row in content["pins"]):
+        yield "not all of its 'pins' are pins"
+
+
+def _is_options(options: object) -> bool:
+    return isinstance(options, Mapping) and all(isinstance(name, str) for name in options)
+
+
+def _is_passes(passes: object) -> bool:
+    if not _is_options(passes) or not isinstance(passes, Mapping):
+        return False
+    tolerance = passes.get("tolerance")
+    return not isinstance(tolerance, Mapping) or set(tolerance) == {"max", "rms"}
+
+
+def _is_row(row: object, parts: Iterable[str]) -> bool:
+    return isinstance(row, Mapping) and all(isinstance(row.get(part), str) for part in parts)
+
+
+def _counts(pin: Mapping[str, Any]) -> bool:
+    return isinstance(pin.get("occurrence", 0), int)
 
 
 def _decision(row: Mapping[str, Any]) -> tuple[str, str, str, str]:

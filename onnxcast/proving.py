@@ -112,4 +112,9 @@ def budget_of(
 
 def _is_limit(given: object) -> bool:
     """Whether this is a number from 0 on, which nan is not."""
-    return isinstance(given, int | float | np.floating) and bool(given >= 0)
+    if not isinstance(given, int | float | np.floating):
+        return False
+    try:
+        return float(given) >= 0
+    except OverflowError:
+        return False

@@ -133,6 +133,9 @@ def test_budgets_may_differ_by_output() -> None:
     ("options", "told"),
     [
         ({"max_error": {"c": 1.0}}, "max error for 'c': no such output; the outputs are a, b"),
+        ({"max_error": {1: 1.0}}, "max error for 1: no such output; the outputs are a, b"),
+        ({"max_error": 10**400}, "a number from 0 up"),
+        ({"max_error": 1.0, "budget_seconds": 10**400}, "a number of seconds"),
         ({"max_error": -1.0}, "max error -1.0: a number from 0 up"),
         ({"max_error": math.nan}, "max error nan: a number from 0 up"),
         ({"max_error": 1.0, "metric": "psnr"}, "unknown metric 'psnr': known are relmax, rms"),
@@ -148,6 +151,11 @@ def test_a_budget_that_makes_no_sense_is_refused(options: dict[str, Any], told: 
         two(**options)
     assert told in str(raised.value)
     assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize(("metric", "limit"), [("relmax", 5e-324), ("sqnr", 1e308)])
+def test_budgets_without_measure_leave_wide_what_rounds(metric: str, limit: float) -> None:
+    assert pins_of(two(max_error=limit, metric=metric)) == {"up", "down", "rise", "fall"}
 
 
 def test_an_impossible_budget_is_refused_with_output_and_figure() -> None:

@@ -4,6 +4,7 @@ import copy
 import json
 import logging
 import pathlib
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -65,6 +66,12 @@ def test_a_replay_gives_the_same_bytes(options: dict[str, Any]) -> None:
     for part in ("request", "groups", "pins", "opset", "token", "target"):
         assert after[part] == before[part]
     assert content(again(after)) == content(result)
+
+
+def test_what_can_be_read_once_only_counts_all_the_same() -> None:
+    once = first(keep_ops=iter(["Tanh"]))
+    assert content(once) == content(first(keep_ops=["Tanh"])) != content(first())
+    assert as_json(once)["request"]["options"]["keep_ops"] == ["Tanh"]
 
 
 def test_a_replay_needs_no_samples(tmp_path: pathlib.Path) -> None:
@@ -186,7 +193,8 @@ def test_a_report_for_another_opset_or_other_tables_is_refused() -> None:
     ("text", "told"),
     [
         ("{", "cannot be read: "),
-        ("[]", "no report of onnxcast, it has no 'request'"),
+        ("[" * 100_000, "cannot be read: "),
+        ("[]", "no report of onnxcast, it is no object"),
         ('{"request": {}}', "no report of onnxcast, it has no 'token'"),
         (None, "cannot be read: No such file"),
     ],
@@ -199,3 +207,37 @@ def test_what_is_no_report_is_refused(text: str | None, told: str, tmp_path: pat
         again(path)
     assert told in str(raised.value)
     assert "\n" not in str(raised.value)
+
+
+ODD: tuple[Any, ...] = (None, 0, -1.5, True, "x", [], {}, [1], [[]], [None], {"x": 1})
+
+
+def parts(content: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Paths to all of a report, the first of each list standing for the rest."""
+    yield path
+    rows = content.items() if isinstance(content, dict) else enumerate(content[:1])
+    for key, value in rows:
+        if isinstance(value, dict | list):
+            yield from parts(value, (*path, key))
+        else:
+            yield (*path, key)
+
+
+def test_a_report_with_any_part_odd_is_taken_or_refused_in_one_line() -> None:
+    report = as_json(first(tolerance=Tolerance(0.5, 0.4), keep_ops=["Tanh"]))
+    assert report["pins"]
+    read = ("request", "token", "target", "target_hash", "opset", "groups", "pins")
+    told = []
+    for path in list(parts({name: report[name] for name in read}))[1:]:
+        for odd in ODD:
+            changed = copy.deepcopy(report)
+            holder = changed
+            for key in path[:-1]:
+                holder = holder[key]
+            holder[path[-1]] = odd
+            try:
+                again(changed, inputs=None, verify=False)
+            except onnxcast.OnnxcastError as error:
+                told.append(str(error))
+    assert len(told) > 100
+    assert not any("\n" in text for text in told)

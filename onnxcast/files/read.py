@@ -17,6 +17,7 @@ import onnx_ir as ir
 from onnxcast.errors import InputError
 from onnxcast.files.aliases import keep_own_declarations
 from onnxcast.files.external import check_external_data
+from onnxcast.files.left_out import name_left_out
 from onnxcast.files.maps import from_proto
 from onnxcast.files.slots import tensor_slots
 from onnxcast.files.sparse import make_dense
@@ -111,6 +112,7 @@ def _from_proto(proto: onnx.ModelProto, folder: Path, path: Path | None) -> ir.M
         for slot in tensor_slots(model):
             if isinstance(slot.tensor, ir.ExternalTensor):
                 slot.tensor.base_dir = folder
+    name_left_out(model)
     return model
 
 
@@ -177,6 +179,7 @@ def _cloned(model: ir.Model) -> ir.Model:
     for value in values:
         if value.const_value is not None:
             value.const_value = _shell(value.const_value)
+    name_left_out(clone)
     return clone
 
 

@@ -75,8 +75,15 @@ def _pairs(graph: ir.Graph, proto: onnx.GraphProto) -> Iterator[tuple[ir.Value, 
                 if value.shape is None and type_ is not None and _has_shape(type_):
                     yield value, ir.Shape(map(_size, type_.tensor_type.shape.dim))
             if node.attributes:
-                inner = [g for each in copy.attribute for g in (each.g, *each.graphs) if g.node]
-                pending.extend(zip(bodies(node), inner, strict=False))
+                pending.extend(zip(bodies(node), _bodies(copy), strict=True))
+
+
+def _bodies(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
+    """The subgraphs that `node` holds, in attribute order; some have no nodes."""
+    for attribute in node.attribute:
+        if attribute.HasField("g"):
+            yield attribute.g
+        yield from attribute.graphs
 
 
 def _has_shape(type_: onnx.TypeProto) -> bool:

@@ -91,7 +91,7 @@ def make_budget(
     names = [value.name or "" for value in outputs]
     for name, limit in limits.items():
         if name != REST and name not in names:
-            near = difflib.get_close_matches(name, names, n=1)
+            near = difflib.get_close_matches(str(name), names, n=1)
             hint = f"; did you mean {near[0]}?" if near else ""
             raise InputError(
                 f"max error for {name!r}: no such output; the outputs are {', '.join(names)}{hint}"
@@ -158,7 +158,10 @@ def _labels_of(name: str, sample: Mapping[str, Value], meant: Collection[str]) -
 def _is_number(given: object) -> bool:
     if isinstance(given, bool) or not isinstance(given, int | float | np.floating):
         return False
-    return bool(0 <= given < math.inf)
+    try:
+        return 0 <= float(given) < math.inf
+    except OverflowError:
+        return False
 
 
 def _may_be_float(value: ir.Value) -> bool:

@@ -27,6 +27,10 @@ __all__ = ["Limit", "Metric", "share"]
 _Floats = npt.NDArray[np.float64]
 
 
+_HIGHEST = 300.0
+"""The exponent of ten from which on a ratio of decibels is as bad as any."""
+
+
 class Metric(enum.Enum):
     """The figure of a budget."""
 
@@ -57,7 +61,7 @@ class Limit:
     def used(self, figure: float) -> float:
         """The share of the budget that a figure uses up; from 1 down it passes."""
         if self.metric is Metric.SQNR:
-            return 0.0 if figure == math.inf else 10 ** ((self.value - figure) / 20)
+            return 0.0 if figure == math.inf else 10 ** min((self.value - figure) / 20, _HIGHEST)
         return share(figure, self.value)
 
     def why(self, figure: float) -> str:

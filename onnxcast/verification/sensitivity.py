@@ -114,7 +114,8 @@ def rank(
     order = itertools.count()
     while fresh:
         for block, error in zip(fresh, errors(fresh), strict=True):
-            own = math.sqrt(max(error**2 - nothing**2, 0.0)) if error < math.inf else error
+            above = (error - nothing) * (error + nothing)  # where a power would raise, inf is right
+            own = math.sqrt(max(above, 0.0)) if error < math.inf else error
             if len(block) == 1 or own < _NEGLIGIBLE:
                 settled.append((own, block))
             else:

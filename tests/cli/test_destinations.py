@@ -55,6 +55,14 @@ def test_samples_are_not_replaced(
 
 
 @pytest.mark.usefixtures("no_work")
+def test_no_model_replaces_the_plan(command: Command, perceptron: Path, tmp_path: Path) -> None:
+    plan = tmp_path / "report.json"
+    plan.write_text("{}")
+    check(command("optimize", perceptron, "--plan", plan, "-o", plan), "is the plan")
+    assert plan.read_text() == "{}"
+
+
+@pytest.mark.usefixtures("no_work")
 @pytest.mark.parametrize("option", ["-o", "--report"])
 @pytest.mark.parametrize("name", ["0.npz", "new.npz", "test_data_set_0/input_0.pb"])
 def test_nothing_is_written_among_the_samples(
