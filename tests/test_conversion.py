@@ -250,6 +250,15 @@ def test_the_opset_is_raised_to_where_matmuls_run_in_the_format(text: str, wante
     assert again.to_proto() == result.to_proto()
 
 
+def test_what_nobody_reads_has_no_say_in_how_far_the_opset_is_raised() -> None:
+    text = """<ir_version: 8, opset_import: ["" : 13]> g (float[4] x) => (float[4] y) {
+        h = HardSigmoid (x) y = HardSigmoid (h) d = Neg (x) e = Abs (d)
+    }"""
+    first = onnxcast.optimize(onnx.parser.parse_model(text), fp32_cast="all").to_proto()
+    assert first.opset_import[0].version == 22
+    assert onnxcast.optimize(first, fp32_cast="all").to_proto() == first
+
+
 def test_a_model_that_cannot_go_so_far_keeps_the_opset_that_it_needs(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -64,10 +64,10 @@ def values(graph: ir.Graph) -> Iterator[ir.Value]:
         yield from node.outputs
 
 
-def upstream(value: ir.Value) -> set[ir.Node]:
-    """The nodes that `value` is computed from, in subgraphs and outer scopes too."""
+def upstream(*values: ir.Value) -> set[ir.Node]:
+    """The nodes that `values` are computed from, in subgraphs and outer scopes too."""
     found: set[ir.Node] = set()
-    pending = [value]
+    pending = list(values)
     while pending:
         node = pending.pop().producer()
         if node is None or node in found:

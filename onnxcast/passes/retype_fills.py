@@ -11,9 +11,9 @@ After::
     zero = ConstantOfShape <value = float16[1] {0}> (size)
     y = MatMul (x_float16, zero)
 
-So with EyeLike. Bit-exact with respect to the Cast that it absorbs; what is read wide as well, is a
-graph output, or may not have the type at the model's opset stays. Source: the ConstantOfShape and
-EyeLike sections of ONNX's Operators.md.
+Bit-exact with respect to the Cast that it absorbs; what is read wide as well, is a graph output, or
+may not have the type at the model's opset stays. Not so EyeLike, which onnxruntime has in no
+narrow format. Source: the ConstantOfShape section of ONNX's Operators.md.
 """
 
 import onnx_ir as ir
@@ -21,7 +21,7 @@ import onnx_ir as ir
 from onnxcast import formats
 from onnxcast.diagnostics import Code, Diagnostic
 from onnxcast.graph.edit import absorb_casts, cast_target, is_plain_cast
-from onnxcast.graph.fills import fill_values, retyped_fill
+from onnxcast.graph.fills import fill_value, retyped_fill
 from onnxcast.graph.findings import finding_about
 from onnxcast.graph.schemas import Schemas
 from onnxcast.graph.walk import model_graphs
@@ -30,7 +30,7 @@ __all__ = ["RetypeFillsPass"]
 
 
 class RetypeFillsPass(ir.passes.InPlacePass):
-    """Absorbs narrowing Casts into ConstantOfShape and EyeLike.
+    """Absorbs narrowing Casts into ConstantOfShape.
 
     Attributes:
         findings: One per node that the last call retyped.
@@ -45,7 +45,7 @@ class RetypeFillsPass(ir.passes.InPlacePass):
         schemas = Schemas(model)
         for graph in model_graphs(model):
             for node in graph:
-                if fill_values(node) is not None:
+                if fill_value(node) is not None:
                     self._retype(node, schemas)
         return ir.passes.PassResult(model, bool(self.findings))
 

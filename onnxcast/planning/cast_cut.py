@@ -15,7 +15,7 @@ import onnx_ir as ir
 from onnxcast import formats
 from onnxcast.formats import Format
 from onnxcast.graph.edit import constant_of
-from onnxcast.graph.fills import fill_values
+from onnxcast.graph.fills import fill_value
 from onnxcast.graph.ties import Exit
 from onnxcast.planning.copies import is_copied
 from onnxcast.planning.groups import Group
@@ -254,7 +254,7 @@ def _operands(group: Group) -> Iterable[Use]:
 def _fits(value: ir.Value, narrow: Format) -> bool:
     """Whether `value` is a small constant or a fill that the format holds exactly."""
     tensor, producer = constant_of(value), value.producer()
-    array = None if producer is None else fill_values(producer)
+    array = None if producer is None else fill_value(producer)
     if tensor is not None and tensor.size <= 1024 and tensor.dtype == ir.DataType.FLOAT:
         array = tensor.numpy()
     if array is None:

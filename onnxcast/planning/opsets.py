@@ -1,12 +1,13 @@
 """The opset that a plan would like: where ops that compute can run in the format."""
 
 import contextlib
+from collections.abc import Collection
 
 import onnx_ir as ir
 
 from onnxcast.errors import InputError
 from onnxcast.graph.schemas import Schemas
-from onnxcast.graph.walk import main_graphs, values
+from onnxcast.graph.walk import main_graphs, upstream
 from onnxcast.planning.legality import allowing_opset
 from onnxcast.planning.plan import Plan
 from onnxcast.planning.planner import make_plan
@@ -44,8 +45,11 @@ def native_opset(model: ir.Model, policy: Policy, target: Target) -> int | None:
             for group, decision in plan.decisions.items()
             if decision.opset is not None and decision.opset <= newest
         }
+        # What nobody reads goes before the real plan is made.
+        live = upstream(*model.graph.outputs) if later else set()
+        later = {node: opset for node, opset in later.items() if node in live}
         worth = [later[node] for node in later if has_meaning(node, Meaning.MATMUL)]
-        if not worth and not _is_narrow(model, plan, format_.dtype):
+        if not worth and not _is_narrow(live, plan, format_.dtype):
             worth = [later[node] for node in later if not has_meaning(node, Meaning.CARRIER)]
         return max(worth, default=None)
     return None
@@ -69,8 +73,8 @@ def _may_gain(model: ir.Model, dtype: ir.DataType) -> bool:
     )
 
 
-def _is_narrow(model: ir.Model, plan: Plan, dtype: ir.DataType) -> bool:
-    """Whether `model` holds values of type `dtype`, or will by `plan`."""
-    return next(plan.narrow(), None) is not None or any(
-        plan.types.dtype(value) == dtype for graph in main_graphs(model) for value in values(graph)
+def _is_narrow(live: Collection[ir.Node], plan: Plan, dtype: ir.DataType) -> bool:
+    """Whether the `live` nodes have values of type `dtype`, or will by `plan`."""
+    return any(group.node in live for group, _ in plan.narrow()) or any(
+        plan.types.dtype(value) == dtype for node in live for value in (*node.inputs, *node.outputs)
     )
