@@ -102,7 +102,8 @@ class Borders:
         """What `computing` makes and reads in the narrow format."""
         fixed = Fixed(set(), set(), set(), set())
         for group, each in computing.items():
-            fixed.results.update(group.result_values() if each.gives else ())
+            gives = each.gives and each.format == self._narrow
+            fixed.results.update(group.result_values() if gives else ())
             uses = fixed.rounded if each.form is Form.STORAGE else fixed.reads
             for index in each.reads:
                 if each.read_in(index) == self._narrow:
