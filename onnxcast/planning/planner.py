@@ -1,5 +1,7 @@
 """Make the plan: what each group gets by itself, and then what its neighbours make of it."""
 
+from collections.abc import Mapping
+
 import onnx_ir as ir
 
 from onnxcast.graph.edit import cast_target, constant_of
@@ -68,15 +70,18 @@ def make_plan(model: ir.Model, policy: Policy, target: Target) -> Plan:
     labels = {group.node: label(group.node) for group in groups if not group.node.name}
     if policy.format is None:
         return Plan(dict.fromkeys(groups, wide(Reason.SCOPE)), types, labels)
+    choices = {node: policy.selection.choice(node) for node in nodes}
     planner = _Planner(model, nodes, policy, target, types)
-    decided, fallbacks = planner.decide(groups), dict[ir.Node, str]()
-    layers = [Layer(Borders(model, nodes, policy, target, types), decided)]
+    decided, fallbacks = planner.decide(groups, choices), dict[ir.Node, str]()
     other = policy.falling_back()
+    wanted = (policy.format, policy.fallback)
+    dtypes = {target.realised(each).dtype for each in wanted if each is not None}
+    layers = [Layer(Borders(model, nodes, policy, target, types, dtypes), decided)]
     if other is not None:
         fallbacks = find_fallbacks(decided)
-        fallen = _Planner(model, nodes, other, target, types).decide(groups)
-        layers.append(Layer(Borders(model, nodes, other, target, types), fallen))
-    chosen = {node for node in nodes if policy.selection.choice(node) is not None}
+        fallen = _Planner(model, nodes, other, target, types).decide(groups, choices)
+        layers.append(Layer(Borders(model, nodes, other, target, types, dtypes), fallen))
+    chosen = {node for node, choice in choices.items() if choice is not None}
     decisions, bound = settle(layers, policy.scope, chosen, fallbacks)
     if policy.scope is Scope.INPUTS:
         decisions = {group: planner.at_inputs(group, each) for group, each in decisions.items()}
@@ -104,11 +109,12 @@ class _Planner:
         self._analysed: Pins = {}
         self._constants: Pins = {}
 
-    def decide(self, groups: list[Group]) -> dict[Group, Decision | None]:
+    def decide(
+        self, groups: list[Group], choices: Mapping[ir.Node, Choice | None]
+    ) -> dict[Group, Decision | None]:
         """What each group gets; None for a carrier that may be narrow."""
         self._constants = constant_pins(groups, self._types, self._narrow)
         self._analysed = self._pins_of(groups)
-        choices = {node: self._policy.selection.choice(node) for node in self._nodes}
         return {group: self._decision(group, choices[group.node]) for group in groups}
 
     def _pins_of(self, groups: list[Group]) -> Pins:
