@@ -139,7 +139,7 @@ def test_nodes_that_fall_back_leave_no_direct_cast_and_a_fixed_point(
     token: str, proto: onnx.ModelProto, seed: int
 ) -> None:
     model, random = ir.from_proto(proto), np.random.default_rng(seed)
-    for node in (node for each in model_graphs(model) for node in each):
+    for node in (node for graph in model_graphs(model) for node in graph):
         if random.random() < 0.4:
             fall_back(node, "reaches 1e+06")
     marked = ir.to_proto(model)
@@ -149,20 +149,17 @@ def test_nodes_that_fall_back_leave_no_direct_cast_and_a_fixed_point(
         assert interface(result) == interface(proto)
         assert run(ir.to_proto(build_twin(ir.from_proto(result)).model), flag=True)
         again = converted(result, token, target=target, illegal_casts="keep")
-        if again.SerializeToString(deterministic=True) != result.SerializeToString(deterministic=True):
-            open('/tmp/dbg.txt','w').write('\n====\n'.join([target.name]+[onnx.printer.to_text(m) for m in (marked,result,again)]))
         assert again.SerializeToString(deterministic=True) == result.SerializeToString(
             deterministic=True
         )
-        #DBG
-        if target is not GENERIC:
-            assert not NARROW_PAIRS & set(casts(ir.from_proto(result)))
+        own = set(casts(model)) if target is GENERIC else set()
+        assert NARROW_PAIRS & set(casts(ir.from_proto(result))) <= own
 
 
 def casts(model: ir.Model) -> Iterator[tuple[ir.DataType | None, ir.DataType]]:
     """What the Casts of a model lead from and to."""
     types = ElementTypes(model)
-    for node in (node for each in model_graphs(model) for node in each):
+    for node in (node for graph in model_graphs(model) for node in graph):
         to = cast_target(node)
         if to is not None:
             yield types.dtype(node.inputs[0]), to

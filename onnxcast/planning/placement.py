@@ -2,8 +2,9 @@
 
 A value that becomes narrow is cast up for its wide readers; a wide value is cast down for its
 narrow readers, right after its producer, and up again where a reader computes in float32 on rounded
-operands. From one narrow format to another it goes by way of float32. One-element constants are rewritten instead (as a new constant if others read them). What
-control flow hands in and out becomes narrow as a whole. Graph outputs keep their names and types.
+operands. From one narrow format to another it goes by way of float32. One-element constants are
+rewritten instead (as a new constant if others read them). What control flow hands in and out
+becomes narrow as a whole. Graph outputs keep their names and types.
 """
 
 import numpy as np

@@ -72,7 +72,9 @@ def settle(
     first, last = layers[0].decided, layers[-1].decided
     mixed = {group: (last if group.node in fallbacks else first)[group] for group in first}
     computing = {group: each for group, each in mixed.items() if each is not None}
-    carriers = [_carriers(layer, mixed, fallbacks if layer is layers[0] else ()) for layer in layers]
+    carriers = [
+        _carriers(layer, mixed, fallbacks if layer is layers[0] else ()) for layer in layers
+    ]
     for layer, moving in zip(layers, carriers, strict=True):
         if scope is Scope.ALL:
             free = [

@@ -134,8 +134,10 @@ def saturating(plan: Plan, ranges: Mapping[str, Range]) -> list[Diagnostic]:
 def _rounded_values(group: Group, decision: Decision) -> Iterator[tuple[ir.Value, Format, bool]]:
     """The values rounded for `group`, each with the format and whether it divides by it.
 
-    What only moves values rounds none: whoever makes or reads them does.
+    What only moves values, or reads their shape, rounds none: whoever makes or reads them does.
     """
+    if has_meaning(group.node, Meaning.METADATA):
+        return
     if group.kind is Kind.TIED or (has_meaning(group.node, Meaning.CARRIER) and decision.gives):
         return
     for index in decision.reads:

@@ -45,6 +45,7 @@ def test_writes_beside_the_input_and_shows_what_was_done(
     [
         (["--fp32-cast", "all"], "perceptron.bfloat16.onnx"),
         (["--fp32-cast", "none"], "perceptron.none.onnx"),
+        (["--dtype", "mixed"], "perceptron.mixed.onnx"),
         (["--scope", "matmult", "--dtype", "fp16"], "perceptron.float16.onnx"),
         ([], "perceptron.float16.onnx"),
     ],
