@@ -194,3 +194,41 @@ def test_what_no_bfloat16_holds_stays_wide() -> None:
         a = MatMul (x, x) b = Max (a, k) y = MatMul (b, x) }"""
     plan = plan_of(text, "all-mixed")
     assert decided(plan)["b"][1] is not Reason.FALLBACK
+
+
+IN_A_BRANCH = """<ir_version: 8, opset_import: ["": 17]>
+g (float[8,8] x, float[1] k) => (float[8,8] y) {
+    f = Constant <value = bool {1}> ()
+    m = MatMul (x, x)
+    i = If (f) <then_branch = t () => (float[8,8] p) {
+                    [up] u = Mul (m, k)
+                    [square] v = MatMul (u, u)
+                    [down] o = Div (v, k)
+                    [further] p = Div (o, k)
+                },
+                else_branch = e () => (float[8,8] q) { q = Relu (m) }>
+    y = MatMul (i, x)
+}"""
+
+
+@pytest.mark.parametrize("target", ["generic", "ascend910b"])
+def test_nodes_of_a_body_fall_back(target: str) -> None:
+    inputs = {"x": feeds(1)["x"], "k": np.array([1e7], np.float32)}
+    result = mixed(onnx.parser.parse_model(IN_A_BRANCH), inputs=inputs, target=target)
+    assert fallbacks(result) == ["up", "square", "down", "further"]
+    assert {formats_in(result)[name] for name in fallbacks(result)} == {"bfloat16"}
+    again = mixed(result.to_proto(), inputs=inputs, target=target)
+    assert (bytes_of(again), again.modified) == (bytes_of(result), False)
+
+
+def test_an_op_without_bfloat16_at_the_opset_is_given_rounded_operands() -> None:
+    text = """<ir_version: 8, opset_import: ["": 17]>
+    g (float[1,1,8,8] x, float[1] k) => (float[1,1,8,8] y) <float[1,1,1,1] w = {0.5}> {
+        [up] u = Mul (x, k) [conv] c = Conv (u, w) [down] y = Div (c, k)
+    }"""
+    inputs = {"x": np.ones((1, 1, 8, 8), np.float32), "k": np.array([1e7], np.float32)}
+    result = mixed(onnx.parser.parse_model(text), inputs=inputs)
+    row = next(row for row in result.report.to_dict()["groups"] if row["node"] == "conv")
+    assert (row["format"], row["form"]) == ("bfloat16", "STORAGE")
+    again = mixed(result.to_proto(), inputs=inputs)
+    assert (bytes_of(again), again.modified) == (bytes_of(result), False)
