@@ -195,6 +195,8 @@ def _format(narrowing: dict[str, Any], target: str | None, plan: Path | None) ->
     if plan is not None:
         narrowing = {"fp32_cast": read_lock(plan).report["token"]}
     policy = onnxcast.make_policy(preferred=get_target(target).preferred, **narrowing)
+    if policy.fallback is not None:
+        return "mixed"
     return policy.format.name if policy.format else "none"
 
 

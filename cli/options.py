@@ -172,9 +172,9 @@ def choice_of_format(command: _Command) -> _Command:
                 "--fp32-cast",
                 metavar="TOKEN",
                 help="What to narrow and to what, in one word: none, all (all-bf16), all-fp16 "
-                "(experimental-all-fp16), all-fp32r, all-fp8e4, matmult (matmult-bf16), "
-                "matmult-fp16, matmult-fp32r, matmult-fp8e4, inputs (inputs-bf16), inputs-fp16, "
-                "inputs-fp32r, inputs-fp8e4.",
+                "(experimental-all-fp16), all-mixed, all-fp32r, all-fp8e4, matmult (matmult-bf16), "
+                "matmult-fp16, matmult-mixed, matmult-fp32r, matmult-fp8e4, inputs (inputs-bf16), "
+                "inputs-fp16, inputs-fp32r, inputs-fp8e4.",
             ),
             click.option(
                 "--scope",
@@ -184,8 +184,9 @@ def choice_of_format(command: _Command) -> _Command:
             ),
             click.option(
                 "--dtype",
-                metavar="fp16|bf16|fp32r|fp8e4",
-                help="The narrow format [default: the one that the target prefers].",
+                metavar="fp16|bf16|mixed|fp32r|fp8e4",
+                help="The narrow format [default: the one that the target prefers]; mixed is fp16, "
+                "and bf16 for nodes whose values leave the range of fp16.",
             ),
             click.option(
                 "--target",

@@ -149,7 +149,9 @@ def optimize(  # noqa: PLR0913 - one keyword per option, as on the command line
             one (``torch.onnx.ONNXProgram``). It is never changed.
         fp32_cast: A token such as ``all-fp16`` or ``matmult``; or give `scope` and `dtype`.
         scope: ``all`` (the default), ``matmult``, ``inputs`` or ``none``.
-        dtype: ``fp16``, ``bf16``, ``fp32r`` or ``fp8e4``; by default what the target prefers.
+        dtype: ``fp16``, ``bf16``, ``fp32r``, ``fp8e4``, or ``mixed``: float16, and bfloat16 for
+            nodes whose values leave the range of float16 on `inputs`. By default what the target
+            prefers.
         target: A target, its name or a path to its profile; by default the generic one.
         keep_ops: Op types that stay float32.
         keep_nodes: Names of nodes that stay float32.
@@ -269,6 +271,8 @@ def optimize(  # noqa: PLR0913 - one keyword per option, as on the command line
         run.learn_types(samples, worker)
         run.prepare(forget=forget_pins)
         run.pin_as(lock)
+        if lock is None:
+            run.find_fallbacks(samples, worker)
         if searches:
             run.pin_ranges(samples, worker, only_rank=exactly)
         result = run.narrow(samples.origin, once=not searches)

@@ -24,6 +24,7 @@ from onnxcast.pipeline import narrowing_passes, preparing_passes
 from onnxcast.planning import (
     Plan,
     PlannedPass,
+    fall_back,
     forget_pins,
     make_plan,
     native_opset,
@@ -165,6 +166,21 @@ class Conversion:
         self._run(preparing_passes(self._policy, self._target))
         self._check_target()
 
+    def find_fallbacks(self, samples: Samples, worker: Worker) -> None:
+        """Let nodes fall back whose values leave the format on `samples`, if there is another.
+
+        Those that leave that one as well are left to `pin_ranges`.
+        """
+        other = self._policy.fallback
+        if other is None:
+            return
+        plan = self._measure(samples, worker)
+        masks = self._policy.clamp_masks
+        beyond = out_of_range(plan, self._ranges, masks=masks, instead=other)
+        for node, figure in out_of_range(plan, self._ranges, masks=masks).items():
+            if not (node in beyond or self._is_forced(node) or pinned(node)):
+                fall_back(node, figure)
+
     def pin_ranges(self, samples: Samples, worker: Worker, *, only_rank: bool = False) -> None:
         """Pin nodes whose values leave the format when the source runs on `samples`.
 
@@ -175,14 +191,7 @@ class Conversion:
         """
         if self._policy.format is None:
             return
-        with self._clock.step("measure ranges"), tempfile.TemporaryDirectory() as folder:
-            plan = make_plan(self._model, self._policy, self._target)
-            try:
-                self._ranges = suspicious_ranges(
-                    self._model, plan, samples.feeds, worker, Path(folder)
-                )
-            except RuntimeFailure as failure:
-                logger.info("ranges not measured: %s", failure.message)
+        plan = self._measure(samples, worker)
         masks = self._policy.clamp_masks
         for node, figure in out_of_range(plan, self._ranges, masks=masks).items():
             if self._is_forced(node) or pinned(node):
@@ -192,8 +201,20 @@ class Conversion:
             else:
                 pin(node, figure)
 
+    def _measure(self, samples: Samples, worker: Worker) -> Plan:
+        """Measure the values that might leave the formats of the plan as it is now; return it."""
+        with self._clock.step("measure ranges"), tempfile.TemporaryDirectory() as folder:
+            plan = make_plan(self._model, self._policy, self._target)
+            try:
+                self._ranges = suspicious_ranges(
+                    self._model, plan, samples.feeds, worker, Path(folder)
+                )
+            except RuntimeFailure as failure:
+                logger.info("ranges not measured: %s", failure.message)
+        return plan
+
     def pin_as(self, lock: Lock | None) -> None:
-        """Pin what is pinned in a report, if there is one, instead of looking for pins.
+        """Pin what is pinned in a report, if there is one, and let fall back what does there.
 
         Raises:
             InputError: A node of the report is gone, or the opset is another.
@@ -205,6 +226,8 @@ class Conversion:
         plan = make_plan(self._model, self._policy, self._target)
         for node, (figure, level) in lock.pins(plan).items():
             pin(node, figure, level)
+        for node, figure in lock.fallbacks(plan).items():
+            fall_back(node, figure)
 
     def narrow(self, origin: str, *, once: bool = True) -> Result:
         """Carry out the plan and check the result's structure.

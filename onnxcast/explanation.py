@@ -151,7 +151,7 @@ class _Coster:
             assert value is not None
             where = f"operand {index} ({value.name})"
             if index in decision.reads:
-                yield from self._read(where, value, decision, index, value in narrow)
+                yield from self._read(where, value, decision, index, narrow.get(value))
             elif value in narrow:
                 yield self._cast(where, value, narrow[value], FLOAT32)
         for value in group.result_values() if decision.gives else ():
@@ -159,10 +159,13 @@ class _Coster:
                 yield self._cast(f"result ({value.name})", value, decision.format, FLOAT32)
 
     def _read(
-        self, where: str, value: ir.Value, decision: Decision, index: int, is_narrow: bool
+        self, where: str, value: ir.Value, decision: Decision, index: int, given: Format | None
     ) -> Iterator[NodeCast]:
         format_ = decision.read_in(index)
-        if is_narrow:
+        if given not in (None, format_):
+            yield self._cast(where, value, given, FLOAT32)
+            yield self._cast(where, value, FLOAT32, format_)
+        elif given is not None:
             yield NodeCast(where, str(format_), "narrow already", 0, 0)
         elif constant_of(value) is not None:
             yield NodeCast(where, f"{FLOAT32} to {format_}", "a constant, stored narrow", 0, 0)

@@ -159,15 +159,30 @@ class Lock:
             raise InputError(
                 f"plan {self.name}: gone from the model: node {gone[0]}{more}; make a new plan"
             )
-        found: dict[ir.Node, Any] = {}
-        for row in self.report["pins"]:
+        figures = self._figures(self.report["pins"], nodes)
+        return {node: pin_of(figure) for node, figure in figures.items()}
+
+    def fallbacks(self, plan: Plan) -> dict[ir.Node, str]:
+        """The nodes that fall back to another format in the report, with the figure.
+
+        Raises:
+            InputError: A node of the report is gone from the model.
+        """
+        return self._figures(self.report.get("fallbacks", ()), plan.named_nodes())
+
+    def _figures(
+        self, rows: Iterable[Mapping[str, Any]], nodes: Mapping[tuple[str, int], ir.Node]
+    ) -> dict[ir.Node, str]:
+        """The figures of `rows` by node."""
+        found = {}
+        for row in rows:
             place = str(row["node"]), int(row.get("occurrence", 0))
             if place not in nodes:
                 raise InputError(
                     f"plan {self.name}: node {place[0]}, number {place[1] + 1} of that name, is "
                     "gone from the model; make a new plan"
                 )
-            found[nodes[place]] = pin_of(str(row["figure"]))
+            found[nodes[place]] = str(row["figure"])
         return found
 
     def tell_changes(self, plan: Plan) -> None:

@@ -90,7 +90,7 @@ def preparing_passes(policy: Policy, target: Target) -> tuple[ir.passes.InPlaceP
         *(() if prepare is None else (prepare(),)),
         NormalisePass(),
         TidyPass(),  # what nobody reads must have no say in where Casts go
-        FoldCastsPass(target.is_native, policy.cast_folding, _keeps(policy)),
+        FoldCastsPass(_native(policy, target), policy.cast_folding, _keeps(policy)),
         *((LowerBoolCastsPass(target),) if target.casts is not None else ()),
         TidyPass(),
         *(_restricting(target)),
@@ -145,7 +145,20 @@ def _legalising(policy: Policy, target: Target) -> tuple[ir.passes.InPlacePass, 
 def _folding(policy: Policy, target: Target) -> FoldCastsPass:
     """Fold what the plan made, and nothing but exactly; what is left is to outlast later runs."""
     marks = policy.cast_folding is CastFolding.DROP_NARROWING
-    return FoldCastsPass(target.is_native, keeps=_keeps(policy), marks=marks)
+    return FoldCastsPass(_native(policy, target), keeps=_keeps(policy), marks=marks)
+
+
+def _native(policy: Policy, target: Target) -> Callable[[Format, Format], bool]:
+    """Tells which Casts may be made by folding: those of the target, but none within a mixed plan.
+
+    Such a plan counts on float32 between its two formats, and has to in a second run.
+    """
+    planned = {policy.format, policy.fallback}
+
+    def native(source: Format, to: Format) -> bool:
+        return target.is_native(source, to) and {source, to} != planned
+
+    return native
 
 
 def _keeps(policy: Policy) -> Callable[[ir.Node], bool]:

@@ -125,6 +125,7 @@ class Report:
             "opset": {"before": self.opset[0], "after": self.opset[1]},
             "groups": [] if self.plan is None else self.plan.rows(),
             "pins": [] if self.plan is None else self.plan.pins(),
+            **self._fallbacks(),
             **self._crossings(),
             "findings": [_finding(finding) for finding in self.findings],
             "casts": self._casts(),
@@ -136,6 +137,12 @@ class Report:
             "seconds": {step: round(seconds, 3) for step, seconds in self.seconds.items()},
             "advice": list(self.target.advice),
         }
+
+    def _fallbacks(self) -> dict[str, list[dict[str, str]]]:
+        """The nodes that leave the range of the narrow format, in the mode that has another."""
+        if self.plan is None or not self.token.endswith("mixed"):
+            return {}
+        return {"fallbacks": self.plan.fallback_rows()}
 
     def _crossings(self) -> dict[str, list[str]]:
         """The seed's bookkeeping, in the mode that has it."""

@@ -49,6 +49,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "keep": {"keep_nodes": ["product_3"], "narrow_ops": iter(["Identity"])},
     "bfloat16": {"fp32_cast": None, "scope": "matmult", "dtype": "bf16"},
     "wide products": {"matmul_output": "wide", "io_types": {"x": "fp16"}},
+    "mixed": {"fp32_cast": "all-mixed"},
     "float32r": {"fp32_cast": "all-fp32r", "fp32r_bits": 13},
     "tolerance": {"tolerance": Tolerance(0.5, 0.4)},
     "opset": {"opset": 22},

@@ -1,5 +1,7 @@
 """What must hold for every model: valid, same interface, a second run changes nothing."""
 
+from collections.abc import Iterator
+
 import hypothesis
 import numpy as np
 import numpy.typing as npt
@@ -9,11 +11,13 @@ import onnxruntime as ort
 import pytest
 from onnxruntime.capi.onnxruntime_pybind11_state import Fail
 
-from onnxcast.graph.walk import bodies
+from onnxcast.graph.edit import cast_target
+from onnxcast.graph.types import ElementTypes
+from onnxcast.graph.walk import bodies, model_graphs
 from onnxcast.pipeline import build_pipeline
-from onnxcast.planning import PlannedPass, make_plan
+from onnxcast.planning import PlannedPass, fall_back, make_plan
 from onnxcast.policy import Meaning, has_meaning, make_policy
-from onnxcast.targets import GENERIC
+from onnxcast.targets import GENERIC, Target, get_target
 from onnxcast.verification.twin import build_twin
 from tests.strategies import models
 
@@ -30,10 +34,22 @@ quick = hypothesis.settings(
 )
 
 
-def converted(proto: onnx.ModelProto, token: str, cast_folding: str = "exact") -> onnx.ModelProto:
+NARROW_PAIRS = {
+    (ir.DataType.FLOAT16, ir.DataType.BFLOAT16),
+    (ir.DataType.BFLOAT16, ir.DataType.FLOAT16),
+}
+
+
+def converted(
+    proto: onnx.ModelProto,
+    token: str,
+    cast_folding: str = "exact",
+    target: Target = GENERIC,
+    illegal_casts: str = "refuse",
+) -> onnx.ModelProto:
     model = ir.from_proto(proto)
-    policy = make_policy(fp32_cast=token, cast_folding=cast_folding)
-    for each in build_pipeline(policy, GENERIC):
+    policy = make_policy(fp32_cast=token, cast_folding=cast_folding, illegal_casts=illegal_casts)
+    for each in build_pipeline(policy, target):
         each(model)
     return ir.to_proto(model)
 
@@ -114,6 +130,39 @@ def test_the_twin_of_a_result_is_valid_and_runs(proto: onnx.ModelProto) -> None:
     onnx.checker.check_model(twin, full_check=True)
     assert [value.name for value in twin.graph.output] == [v.name for v in proto.graph.output]
     run(twin, flag=True)
+
+
+@pytest.mark.parametrize("token", ["all-mixed", "matmult-mixed"])
+@quick
+@hypothesis.given(proto=models(), seed=hypothesis.strategies.integers(0, 2**32 - 1))
+def test_nodes_that_fall_back_leave_no_direct_cast_and_a_fixed_point(
+    token: str, proto: onnx.ModelProto, seed: int
+) -> None:
+    model, random = ir.from_proto(proto), np.random.default_rng(seed)
+    for node in (node for graph in model_graphs(model) for node in graph):
+        if random.random() < 0.4:
+            fall_back(node, "reaches 1e+06")
+    marked = ir.to_proto(model)
+    for target in (GENERIC, get_target("ascend910b")):
+        result = converted(marked, token, target=target, illegal_casts="keep")
+        onnx.checker.check_model(result, full_check=True)
+        assert interface(result) == interface(proto)
+        assert run(ir.to_proto(build_twin(ir.from_proto(result)).model), flag=True)
+        again = converted(result, token, target=target, illegal_casts="keep")
+        assert again.SerializeToString(deterministic=True) == result.SerializeToString(
+            deterministic=True
+        )
+        own = set(casts(model)) if target is GENERIC else set()
+        assert NARROW_PAIRS & set(casts(ir.from_proto(result))) <= own
+
+
+def casts(model: ir.Model) -> Iterator[tuple[ir.DataType | None, ir.DataType]]:
+    """What the Casts of a model lead from and to."""
+    types = ElementTypes(model)
+    for node in (node for graph in model_graphs(model) for node in graph):
+        to = cast_target(node)
+        if to is not None:
+            yield types.dtype(node.inputs[0]), to
 
 
 def computed_narrow(graph: ir.Graph, narrow: set[ir.Node], touched: set[ir.Value]) -> bool:

@@ -8,7 +8,17 @@ from onnxcast.planning.marks import forget_marks, is_marked, marked_format, mark
 from onnxcast.planning.moves import CastMoves, Move
 from onnxcast.planning.operands import unmultiplied
 from onnxcast.planning.opsets import native_opset
-from onnxcast.planning.pins import PinLevel, forget_pins, pin, pin_level, pin_of, pinned, unpin
+from onnxcast.planning.pins import (
+    PinLevel,
+    fall_back,
+    falls_back,
+    forget_pins,
+    pin,
+    pin_level,
+    pin_of,
+    pinned,
+    unpin,
+)
 from onnxcast.planning.placement import carry_out
 from onnxcast.planning.plan import Decision, Form, Plan
 from onnxcast.planning.planned_pass import PlannedPass
@@ -37,6 +47,8 @@ __all__ = [
     "Routes",
     "carry_out",
     "cast_costs",
+    "fall_back",
+    "falls_back",
     "forget_marks",
     "forget_pins",
     "is_copied",

@@ -4,7 +4,7 @@ Both are minimum cuts over one network for the whole model. The first weighs Cas
 groups move; the second takes computing groups as they are, and places Casts around data movement.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import onnx_ir as ir
 
@@ -31,7 +31,16 @@ _Decisions = Mapping[Group, Decision]
 
 
 class Borders:
-    """Decides by what Casts cost, for one model under a policy that has a format."""
+    """Decides by what Casts cost, for one model and one format.
+
+    Args:
+        model: The model.
+        nodes: Its nodes of all scopes.
+        policy: What is asked for; it has a format.
+        target: Prices Casts.
+        types: Of the model.
+        narrow: The element types of all formats that the whole plan may use.
+    """
 
     def __init__(
         self,
@@ -40,6 +49,7 @@ class Borders:
         policy: Policy,
         target: Target,
         types: ElementTypes,
+        narrow: Collection[ir.DataType | None],
     ) -> None:
         assert policy.format is not None
         self._nodes = nodes
@@ -47,6 +57,7 @@ class Borders:
         self._target = target
         self._types = types
         self._narrow = target.realised(policy.format)
+        self._dtypes = narrow
         self._shapes = Shapes(model)
         counted = policy.minimise is Minimise.CASTS or not self._ranks_known()
         self._prices = Prices(self._narrow, target, None if counted else self._shapes)
@@ -81,16 +92,16 @@ class Borders:
         return moved, self._bound(carried, computing)
 
     def _is_mixed(self) -> bool:
-        """Whether the model has values in the narrow format already."""
+        """Whether the model has values in a narrow format already."""
         return any(
-            self._types.dtype(value) == self._narrow.dtype
+            self._types.dtype(value) in self._dtypes
             for node in self._nodes
             for value in (*node.inputs, *node.outputs)
         )
 
     def _ranks_known(self) -> bool:
         """Whether all float32 and narrow values have a rank; a second run must find the same."""
-        dtypes = (ir.DataType.FLOAT, self._narrow.dtype)
+        dtypes = (ir.DataType.FLOAT, *self._dtypes)
         return all(
             self._shapes.of(value) is not None
             for node in self._nodes
@@ -102,7 +113,8 @@ class Borders:
         """What `computing` makes and reads in the narrow format."""
         fixed = Fixed(set(), set(), set(), set())
         for group, each in computing.items():
-            fixed.results.update(group.result_values() if each.gives else ())
+            gives = each.gives and each.format == self._narrow
+            fixed.results.update(group.result_values() if gives else ())
             uses = fixed.rounded if each.form is Form.STORAGE else fixed.reads
             for index in each.reads:
                 if each.read_in(index) == self._narrow:

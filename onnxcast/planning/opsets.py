@@ -1,6 +1,7 @@
 """The opset that a plan would like: where ops that compute can run in the format."""
 
 import contextlib
+import dataclasses
 from collections.abc import Collection
 
 import onnx_ir as ir
@@ -38,7 +39,8 @@ def native_opset(model: ir.Model, policy: Policy, target: Target) -> int | None:
     if format_ is None or format_.dtype is None or not _may_gain(model, format_.dtype):
         return None
     with contextlib.suppress(InputError):  # what is wrong is told when the real plan is made
-        plan = make_plan(model, policy, target)
+        # Which nodes fall back is known only later, and must not decide in a second run either.
+        plan = make_plan(model, dataclasses.replace(policy, fallback=None), target)
         newest = _NEWEST if target.opsets is None else min(_NEWEST, target.opsets[1])
         later = {
             group.node: decision.opset

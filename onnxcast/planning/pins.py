@@ -6,10 +6,23 @@ import onnx_ir as ir
 
 from onnxcast.graph.walk import model_graphs
 
-__all__ = ["PinLevel", "forget_pins", "pin", "pin_level", "pin_of", "pinned", "unpin"]
+__all__ = [
+    "PinLevel",
+    "fall_back",
+    "falls_back",
+    "forget_pins",
+    "pin",
+    "pin_level",
+    "pin_of",
+    "pinned",
+    "unpin",
+]
 
 PIN = "onnxcast.pin"
 """Key in a node's metadata_props; every reader accepts the field, whatever the IR version."""
+
+FALLBACK = "onnxcast.fallback"
+"""Key in a node's metadata_props: why it leaves the range of the narrow format."""
 
 _WEIGHTS_TOO = "; weights too"
 
@@ -51,9 +64,23 @@ def unpin(node: ir.Node) -> None:
     del node.metadata_props[PIN]
 
 
+def fall_back(node: ir.Node, figure: str) -> bool:
+    """Give `node` the fallback format from now on; return whether that is new."""
+    known = falls_back(node)
+    if not known:
+        node.metadata_props[FALLBACK] = figure
+    return not known
+
+
+def falls_back(node: ir.Node) -> str:
+    """The figure for which `node` gets the fallback format, if there is one; "" if none does."""
+    return node.metadata_props.get(FALLBACK, "")
+
+
 def forget_pins(model: ir.Model) -> int:
-    """Remove all pins; return how many there were."""
-    nodes = [node for graph in model_graphs(model) for node in graph if pinned(node)]
-    for node in nodes:
-        unpin(node)
-    return len(nodes)
+    """Remove all pins and fallbacks; return how many there were."""
+    found = 0
+    for node in (node for graph in model_graphs(model) for node in graph):
+        for key in (PIN, FALLBACK):
+            found += node.metadata_props.pop(key, None) is not None
+    return found

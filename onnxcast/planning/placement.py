@@ -2,8 +2,9 @@
 
 A value that becomes narrow is cast up for its wide readers; a wide value is cast down for its
 narrow readers, right after its producer, and up again where a reader computes in float32 on rounded
-operands. One-element constants are rewritten instead (as a new constant if others read them). What
-control flow hands in and out becomes narrow as a whole. Graph outputs keep their names and types.
+operands. From one narrow format to another it goes by way of float32. One-element constants are
+rewritten instead (as a new constant if others read them). What control flow hands in and out
+becomes narrow as a whole. Graph outputs keep their names and types.
 """
 
 import numpy as np
@@ -88,7 +89,7 @@ class _Placer:
         if self._narrow.get(value, _FLOAT) == dtype:
             return
         constant = self._constant(value, format_, dtype)
-        node.replace_input_with(index, constant or self._rounded.low(value, format_))
+        node.replace_input_with(index, constant or self._low(value, format_))
         self.changed = True
 
     def give_narrow(self, exit_: Exit, format_: Format) -> None:
@@ -96,7 +97,7 @@ class _Placer:
         body, index = exit_
         value = body.outputs[index]
         if self._narrow.get(value, _FLOAT) != _dtype(format_):
-            body.outputs[index] = self._rounded.low(value, format_)
+            body.outputs[index] = self._low(value, format_)
         self._given.add(exit_)
         self.changed = True
 
@@ -104,14 +105,23 @@ class _Placer:
         """Let operand `index` of `node`, which computes in float32, hold values of `format_`."""
         value = node.inputs[index]
         assert value is not None
-        # What is narrow already is cast up like for any other wide reader.
-        if value in self._narrow or self._rounded.is_rounded(value, format_):
+        if value in self._narrow:
+            # It is cast up like for any other wide reader, and rounded if it is of another format.
+            if formats.contains(format_, formats.of(self._narrow[value])):
+                return
+            value = self.casts.of(value, _FLOAT)
+        if self._rounded.is_rounded(value, format_):
             return
         constant = self._constant(value, format_, _FLOAT)
         if constant is value:
             return
         node.replace_input_with(index, constant or self._rounded.up(value, format_))
         self.changed = True
+
+    def _low(self, value: ir.Value, format_: Format) -> ir.Value:
+        """`value` cast to `format_`: from another narrow format by way of float32."""
+        wide = self.casts.of(value, _FLOAT) if value in self._narrow else value
+        return self._rounded.low(wide, format_)
 
     def read_wide(self) -> None:
         """Cast narrow values up for every reader that stays wide, and for graph outputs."""

@@ -84,12 +84,15 @@ class Plan:
         types: Element types of the model that the plan is for.
         labels: What nodes without a name are called, as long as the model is unchanged.
         bound: What its Casts cost at least; None where nothing is cast (or only graph inputs are).
+        fallbacks: The nodes that leave the range of the narrow format, with the figure, where there
+            is another format for them.
     """
 
     decisions: Mapping[Group, Decision]
     types: ElementTypes
     labels: Mapping[ir.Node, str]
     bound: Bound | None = None
+    fallbacks: Mapping[ir.Node, str] = dataclasses.field(default_factory=dict)
 
     def narrow(self) -> Iterator[tuple[Group, Decision]]:
         """The groups that change, with what they get."""
@@ -138,11 +141,19 @@ class Plan:
 
         Where others of the same name stand before, ``occurrence`` says how many.
         """
-        figures = {
-            group.node: decision.detail
-            for group, decision in self.decisions.items()
-            if decision.reason in (Reason.PINNED, Reason.WEIGHTS)
-        }
+        return self._by_name(
+            {
+                group.node: decision.detail
+                for group, decision in self.decisions.items()
+                if decision.reason in (Reason.PINNED, Reason.WEIGHTS)
+            }
+        )
+
+    def fallback_rows(self) -> list[dict[str, str]]:
+        """The nodes that leave the range of the narrow format, like those of `pins`."""
+        return self._by_name(self.fallbacks)
+
+    def _by_name(self, figures: Mapping[ir.Node, str]) -> list[dict[str, str]]:
         return [
             {
                 "node": name,

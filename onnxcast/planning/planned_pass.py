@@ -6,6 +6,7 @@ from typing import ClassVar
 import onnx_ir as ir
 
 from onnxcast.diagnostics import Diagnostic
+from onnxcast.planning.pins import fall_back
 from onnxcast.planning.placement import carry_out
 from onnxcast.planning.plan import Plan
 from onnxcast.planning.planner import make_plan
@@ -42,4 +43,7 @@ class PlannedPass(ir.passes.InPlacePass):
         """Plan and place."""
         self.plan = make_plan(model, self.policy, self.target)
         self.findings, modified = carry_out(model, self.plan)
+        # Once constants are rounded and values cast, the cause may not be seen any more.
+        for node, figure in self.plan.fallbacks.items():
+            modified |= fall_back(node, figure)
         return ir.passes.PassResult(model, modified)

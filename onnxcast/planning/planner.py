@@ -1,13 +1,13 @@
-"""Make the plan: pinned groups first, then computing ones, then the carriers between them."""
+"""Make the plan: what each group gets by itself, and then what its neighbours make of it."""
+
+from collections.abc import Mapping
 
 import onnx_ir as ir
 
-from onnxcast.formats import Format
 from onnxcast.graph.edit import cast_target, constant_of
 from onnxcast.graph.types import ElementTypes
 from onnxcast.graph.walk import label, main_graphs, model_graphs
 from onnxcast.planning.borders import Borders
-from onnxcast.planning.bound import Bound
 from onnxcast.planning.cones import Pins, integer_pins, statistics_pins
 from onnxcast.planning.constants import constant_pins
 from onnxcast.planning.groups import Group, Kind, find_groups
@@ -18,6 +18,7 @@ from onnxcast.planning.multiplying import Multiplying
 from onnxcast.planning.pins import PinLevel, pin_level, pinned
 from onnxcast.planning.plan import Decision, Form, Plan, wide
 from onnxcast.planning.reasons import Reason
+from onnxcast.planning.settling import Layer, find_fallbacks, settle
 from onnxcast.planning.storage import fills_type, limits_to
 from onnxcast.policy import (
     Choice,
@@ -69,9 +70,22 @@ def make_plan(model: ir.Model, policy: Policy, target: Target) -> Plan:
     labels = {group.node: label(group.node) for group in groups if not group.node.name}
     if policy.format is None:
         return Plan(dict.fromkeys(groups, wide(Reason.SCOPE)), types, labels)
-    planner = _Planner(model, nodes, policy, target, target.realised(policy.format), types)
-    decisions = planner.decide(groups)
-    return Plan(decisions, types, labels, planner.bound)
+    choices = {node: policy.selection.choice(node) for node in nodes}
+    planner = _Planner(model, nodes, policy, target, types)
+    decided, fallbacks = planner.decide(groups, choices), dict[ir.Node, str]()
+    other = policy.falling_back()
+    wanted = (policy.format, policy.fallback)
+    dtypes = {target.realised(each).dtype for each in wanted if each is not None}
+    layers = [Layer(Borders(model, nodes, policy, target, types, dtypes), decided)]
+    if other is not None:
+        fallbacks = find_fallbacks(decided)
+        fallen = _Planner(model, nodes, other, target, types).decide(groups, choices)
+        layers.append(Layer(Borders(model, nodes, other, target, types, dtypes), fallen))
+    chosen = {node for node, choice in choices.items() if choice is not None}
+    decisions, bound = settle(layers, policy.scope, chosen, fallbacks)
+    if policy.scope is Scope.INPUTS:
+        decisions = {group: planner.at_inputs(group, each) for group, each in decisions.items()}
+    return Plan(decisions, types, labels, bound, fallbacks)
 
 
 class _Planner:
@@ -81,45 +95,27 @@ class _Planner:
         nodes: list[ir.Node],
         policy: Policy,
         target: Target,
-        narrow: Format,
         types: ElementTypes,
     ) -> None:
-        self._model = model
+        assert policy.format is not None
+        narrow = target.realised(policy.format)
         self._policy = policy
         self._types = types
         self._narrow = narrow
-        self._target = target
         self._legality = Legality(types)
         self._multiplying = Multiplying(policy, target, narrow, self._legality)
         self._nodes = nodes
         self._inputs = {v for v in model.graph.inputs if not v.is_initializer()}
         self._analysed: Pins = {}
         self._constants: Pins = {}
-        self.bound: Bound | None = None
 
-    def decide(self, groups: list[Group]) -> dict[Group, Decision]:
-        """Decisions of all groups: pinned ones first, then computing ones, then carriers."""
+    def decide(
+        self, groups: list[Group], choices: Mapping[ir.Node, Choice | None]
+    ) -> dict[Group, Decision | None]:
+        """What each group gets; None for a carrier that may be narrow."""
         self._constants = constant_pins(groups, self._types, self._narrow)
         self._analysed = self._pins_of(groups)
-        choices = {node: self._policy.selection.choice(node) for node in self._nodes}
-        decided: dict[Group, Decision | None] = {
-            group: self._decision(group, choices[group.node]) for group in groups
-        }
-        carriers = [group for group, decision in decided.items() if decision is None]
-        computing = {group: decision for group, decision in decided.items() if decision is not None}
-        borders = Borders(self._model, self._nodes, self._policy, self._target, self._types)
-        if self._policy.scope is Scope.ALL:
-            free = [
-                group
-                for group, decision in computing.items()
-                if _is_optional(decision) and choices[group.node] is None
-            ]
-            computing.update(borders.islands(free, carriers, computing))
-        moved, self.bound = borders.carriers(carriers, computing)
-        if self._policy.scope is Scope.INPUTS:
-            computing = {group: self._at_inputs(group, each) for group, each in computing.items()}
-            moved = {group: self._at_inputs(group, each) for group, each in moved.items()}
-        return {group: moved[group] if group in moved else computing[group] for group in groups}
+        return {group: self._decision(group, choices[group.node]) for group in groups}
 
     def _pins_of(self, groups: list[Group]) -> Pins:
         """Pins found by looking at more than one node."""
@@ -219,7 +215,7 @@ class _Planner:
             pending.extend(producer.inputs)
         return bool(seen)
 
-    def _at_inputs(self, group: Group, decision: Decision) -> Decision:
+    def at_inputs(self, group: Group, decision: Decision) -> Decision:
         """The same decision for the operands of `group` that are graph inputs, and no others."""
         if decision.is_wide:
             return decision
@@ -278,11 +274,6 @@ def _why_pinned(node: ir.Node, pin: PinLevel) -> Why | None:
     """What measured figures say that keeps all of `node` float32."""
     whole = pin is PinLevel.WIDE or not has_meaning(node, Meaning.MATMUL)
     return Why(Reason.PINNED, pinned(node)) if pin is not PinLevel.NONE and whole else None
-
-
-def _is_optional(decision: Decision) -> bool:
-    """Whether a group is narrow for the sake of what it moves, and might as well be wide."""
-    return decision.reason is Reason.REQUESTED and decision.form is Form.NATIVE
 
 
 def _is_carrier(group: Group) -> bool:

@@ -11,6 +11,7 @@ class Reason(enum.Enum):
     REQUESTED = "narrowed as asked"
     MATMUL_OPERANDS = "narrowed to the operand type that the target's matmul takes"
     STORAGE = "operands rounded to the format, computed in float32"
+    FALLBACK = "narrowed to the format of wider range: a figure leaves that of the other"
     WEIGHTS = "only its constants are narrow: a measured figure keeps the rest wide"
     INPUT = "reads a graph input, rounded as asked"
     CARRIES_NARROW = "moves values that are narrow already"

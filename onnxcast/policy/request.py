@@ -22,7 +22,7 @@ from onnxcast.formats import (
 )
 from onnxcast.policy.io_types import IoTypes, parse_io_types
 from onnxcast.policy.selection import Chooser, Selection
-from onnxcast.policy.tokens import DTYPES, TOKENS, Scope, canonical_token
+from onnxcast.policy.tokens import DTYPES, NARROWINGS, TOKENS, Meant, Scope, canonical_token
 
 _T = TypeVar("_T")
 
@@ -82,6 +82,8 @@ class Policy:
         exact_chains: Whether every chain must give what one Cast gives.
         minimise: Whether Casts shall move the fewest bytes, or be the fewest.
         cast_folding: Which Casts that the model came with may go.
+        fallback: A format of a wider range, for nodes whose values leave that of `format`; None if
+            they stay float32.
     """
 
     scope: Scope
@@ -97,12 +99,17 @@ class Policy:
     exact_chains: bool = False
     minimise: Minimise = Minimise.BYTES
     cast_folding: CastFolding = CastFolding.EXACT
+    fallback: Format | None = None
 
     def __post_init__(self) -> None:
         if (self.format is None) != (self.scope is Scope.NONE):
             raise InputError(
                 f"scope {self.scope.value} with format {self.format}: "
                 "a format is wanted exactly when something is narrowed"
+            )
+        if self.fallback is not None and self.scope not in (Scope.ALL, Scope.MATMULT):
+            raise InputError(
+                f"scope {self.scope.value} with dtype mixed: scope all or matmult is wanted"
             )
         if not self.inline_cast and self.io_types.changes:
             raise InputError(
@@ -112,20 +119,20 @@ class Policy:
 
     @property
     def token(self) -> str:
-        """The canonical token of scope and format."""
-        return canonical_token(self.scope, self.format)
+        """The canonical token of scope and formats."""
+        return canonical_token(self.scope, self.format, self.fallback)
 
     @property
     def formats(self) -> list[Format]:
         """The formats that values may be rounded to, each once; float32 is none of them."""
-        wanted = (self.format, self.io_types.rest, *self.io_types.named.values())
+        wanted = (self.format, self.fallback, self.io_types.rest, *self.io_types.named.values())
         found = (each for each in wanted if each is not None and each != FLOAT32)
         return list(dict.fromkeys(found))
 
     @property
     def dtypes(self) -> set[ir.DataType]:
         """The element types that Casts of the result may have to take."""
-        wanted = (self.format, self.io_types.rest, *self.io_types.named.values())
+        wanted = (*self.formats, self.io_types.rest, *self.io_types.named.values())
         return {each.dtype for each in wanted if each is not None and each.dtype is not None}
 
     @property
@@ -137,6 +144,12 @@ class Policy:
     def is_float32r(self) -> bool:
         """Whether values are marked as float32r, of any width, instead of cast."""
         return self.format is not None and self.format.dtype is None
+
+    def falling_back(self) -> "Policy | None":
+        """What is asked for of nodes whose values leave the range of the format."""
+        if self.fallback is None:
+            return None
+        return dataclasses.replace(self, format=self.fallback, fallback=None)
 
 
 class _Options(TypedDict):
@@ -193,7 +206,7 @@ def make_policy(  # noqa: PLR0913 - one keyword per option, as on the command li
         raise InputError(
             f"token {fp32_cast!r} together with a scope or dtype: give the token or the other two"
         )
-    chosen, format_ = _narrow(fp32_cast, scope, dtype, preferred)
+    chosen, format_, fallback = _narrow(fp32_cast, scope, dtype, preferred)
     if format_ is not None and format_.dtype is None:
         format_ = _float32r(fp32r_bits)
     elif fp32r_bits != FLOAT32R_BITS:
@@ -219,7 +232,7 @@ def make_policy(  # noqa: PLR0913 - one keyword per option, as on the command li
         "minimise": _known("minimise", minimise, _members(Minimise)),
         "cast_folding": _known("cast folding", cast_folding, _members(CastFolding)),
     }
-    return Policy(scope=chosen, format=format_, **options)
+    return Policy(scope=chosen, format=format_, fallback=fallback, **options)
 
 
 def _either(
@@ -251,22 +264,22 @@ def _io_types(
 
 def _narrow(
     token: str | None, scope: str | None, dtype: str | None, preferred: Format | None
-) -> tuple[Scope, Format | None]:
+) -> Meant:
     if token is not None:
         return _known("token", token, TOKENS)
     chosen = _known("scope", "all" if scope is None else scope, _members(Scope))
     if chosen is Scope.NONE:
         if dtype is not None:
             raise InputError(f"dtype {dtype!r} with scope none: nothing is narrowed; drop one")
-        return chosen, None
+        return Meant(chosen)
     if dtype is not None:
-        return chosen, _known("dtype", dtype, DTYPES)
+        return Meant(chosen, *_known("dtype", dtype, NARROWINGS))
     if preferred is not None and preferred not in DTYPES.values():
         raise InputError(
             f"the target prefers {preferred}, to which nothing can be narrowed: give a dtype of "
             f"{', '.join(DTYPES)}"
         )
-    return chosen, preferred or FLOAT16
+    return Meant(chosen, preferred or FLOAT16)
 
 
 def _float32r(bits: object) -> Format:

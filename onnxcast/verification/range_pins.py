@@ -76,7 +76,11 @@ def _is_coarse(magnitude: float, format_: Format) -> bool:
 
 
 def out_of_range(
-    plan: Plan, ranges: Mapping[str, Range], *, masks: bool = False
+    plan: Plan,
+    ranges: Mapping[str, Range],
+    *,
+    masks: bool = False,
+    instead: Format | None = None,
 ) -> dict[ir.Node, str]:
     """The nodes that `plan` narrows although their values leave the format, with the figure.
 
@@ -88,6 +92,7 @@ def out_of_range(
         plan: What would be narrowed.
         ranges: The range of each value by name.
         masks: Whether what is far below 0 is a mask, clamped on request, and may overflow.
+        instead: A format in place of those of the plan.
     """
     found: dict[ir.Node, str] = {}
     exponents = _exponents(plan)
@@ -97,7 +102,9 @@ def out_of_range(
             figure = (
                 ""
                 if measured is None
-                else _figure(value, measured, format_, divides, masks, value in exponents)
+                else _figure(
+                    value, measured, instead or format_, divides, masks, value in exponents
+                )
             )
             if figure:
                 found[group.node] = f"{value.name} {figure}"
@@ -127,8 +134,10 @@ def saturating(plan: Plan, ranges: Mapping[str, Range]) -> list[Diagnostic]:
 def _rounded_values(group: Group, decision: Decision) -> Iterator[tuple[ir.Value, Format, bool]]:
     """The values rounded for `group`, each with the format and whether it divides by it.
 
-    What only moves values rounds none: whoever makes or reads them does.
+    What only moves values, or reads their shape, rounds none: whoever makes or reads them does.
     """
+    if has_meaning(group.node, Meaning.METADATA):
+        return
     if group.kind is Kind.TIED or (has_meaning(group.node, Meaning.CARRIER) and decision.gives):
         return
     for index in decision.reads:

@@ -45,6 +45,7 @@ def test_writes_beside_the_input_and_shows_what_was_done(
     [
         (["--fp32-cast", "all"], "perceptron.bfloat16.onnx"),
         (["--fp32-cast", "none"], "perceptron.none.onnx"),
+        (["--dtype", "mixed"], "perceptron.mixed.onnx"),
         (["--scope", "matmult", "--dtype", "fp16"], "perceptron.float16.onnx"),
         ([], "perceptron.float16.onnx"),
     ],
@@ -365,3 +366,20 @@ def test_a_bad_value_costs_one_line_and_writes_nothing(
     for text in wanted:
         assert text in ran.err
     assert sorted(perceptron.parent.iterdir()) == before
+
+
+def test_mixed_narrows_to_bfloat16_what_float16_does_not_hold(
+    command: Command, overflow: Path, overflow_samples: Path, tmp_path: Path
+) -> None:
+    report = tmp_path / "report.json"
+    asked = ("optimize", overflow, "--inputs", overflow_samples, "--narrow-op", "Add")
+    ran = command(*asked, "--dtype", "mixed", "--report", report)
+    assert ran.code == 0
+    assert "all-mixed for target generic" in ran.out
+    told = json.loads(report.read_text())
+    assert told["pins"] == []
+    assert [row["node"] for row in told["fallbacks"]] == ["product", "scaled"]
+    assert overflow.with_name("overflow.mixed.onnx").is_file()
+    ran = command("optimize", overflow, "--scope", "inputs", "--dtype", "mixed")
+    assert ran.code == 2
+    assert "scope inputs with dtype mixed" in ran.err

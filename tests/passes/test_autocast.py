@@ -10,5 +10,5 @@ TOLERANCES = {"float16": 5e-3, "bfloat16": 4e-2}
 def test_autocast(case: golden.Case, update: bool) -> None:
     functions = case.options.get("functions", "specialise")
     policy = make_policy(fp32_cast=case.options["fp32_cast"], functions=functions)
-    tolerance = TOLERANCES[str(policy.format)]
+    tolerance = TOLERANCES[str(policy.narrowest)]
     golden.check(case, AutocastPass(policy=policy), update=update, tolerance=tolerance)

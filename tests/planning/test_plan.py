@@ -76,6 +76,7 @@ NARROW = [
         pin="z reaches 7e+04",
     ),
     Case(Reason.INPUT, "y", "y = Relu (x) z = Neg (y)", "inputs-fp16"),
+    Case(Reason.FALLBACK, "z", "z = Mul (x, k)", "all-mixed", constants="float k = {1e6}"),
     Case(Reason.FEEDS_NARROW, "t", "t = Transpose (x) z = MatMul (t, t)"),
 ]
 FLOAT_SCALE = "float k = {0.5}, int8 n = {0}"
@@ -145,7 +146,9 @@ WIDE = [
 
 @pytest.mark.parametrize("case", [*NARROW, *WIDE], ids=lambda case: case.reason.name)
 def test_a_group_is_decided_with_its_reason(case: Case) -> None:
-    wanted = "float32" if case in WIDE else str(make_policy(fp32_cast=case.token).format)
+    policy = make_policy(fp32_cast=case.token)
+    narrow = policy.fallback if case.reason is Reason.FALLBACK else policy.format
+    wanted = "float32" if case in WIDE else str(narrow)
     assert case.decision() == (wanted, case.reason)
 
 
@@ -176,7 +179,7 @@ def test_a_plan_decides_every_group_once_and_only_for_the_formats_asked(token: s
     plan = plan_of(ENCODER, token)
     policy = make_policy(fp32_cast=token)
     assert len(plan.decisions) == 5
-    assert {d.format for d in plan.decisions.values()} <= {FLOAT32, policy.format}
+    assert {d.format for d in plan.decisions.values()} <= {FLOAT32, policy.format}  # all values fit
     assert [group for group, _ in plan.narrow()] == [
         group for group, decision in plan.decisions.items() if decision.format != FLOAT32
     ]

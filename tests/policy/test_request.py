@@ -15,6 +15,8 @@ RESOLVED = {
     "matmult": (Scope.MATMULT, BFLOAT16, "matmult-bf16"),
     "matmult-bf16": (Scope.MATMULT, BFLOAT16, "matmult-bf16"),
     "matmult-fp16": (Scope.MATMULT, FLOAT16, "matmult-fp16"),
+    "all-mixed": (Scope.ALL, FLOAT16, "all-mixed"),
+    "matmult-mixed": (Scope.MATMULT, FLOAT16, "matmult-mixed"),
     "inputs": (Scope.INPUTS, BFLOAT16, "inputs-bf16"),
     "inputs-bf16": (Scope.INPUTS, BFLOAT16, "inputs-bf16"),
     "inputs-fp16": (Scope.INPUTS, FLOAT16, "inputs-fp16"),
@@ -62,6 +64,28 @@ def test_only_the_bare_token_means_bfloat16_whatever_the_target_prefers() -> Non
     assert make_policy(scope="all").format == FLOAT16
 
 
+@pytest.mark.parametrize("scope", ["all", "matmult"])
+def test_mixed_means_float16_and_bfloat16(scope: str) -> None:
+    policy = make_policy(scope=scope, dtype="mixed")
+    assert policy == make_policy(fp32_cast=f"{scope}-mixed")
+    assert (policy.format, policy.fallback) == (FLOAT16, BFLOAT16)
+    assert policy.formats == [FLOAT16, BFLOAT16]
+    assert policy.dtypes == {FLOAT16.dtype, BFLOAT16.dtype}
+    assert policy.narrowest == BFLOAT16
+    assert policy.falling_back() == make_policy(fp32_cast=f"{scope}-bf16")
+    assert make_policy(fp32_cast=f"{scope}-fp16").falling_back() is None
+
+
+def test_graph_inputs_alone_cannot_be_mixed() -> None:
+    with pytest.raises(InputError, match="scope inputs with dtype mixed: scope all or matmult"):
+        make_policy(scope="inputs", dtype="mixed")
+
+
+def test_no_graph_input_has_two_formats() -> None:
+    with pytest.raises(InputError, match="mixed"):
+        make_policy(io_types="x=mixed")
+
+
 def test_a_dtype_alone_means_scope_all() -> None:
     policy = make_policy(dtype="bf16")
     assert (policy.scope, policy.format) == (Scope.ALL, BFLOAT16)
@@ -76,7 +100,7 @@ def test_a_dtype_alone_means_scope_all() -> None:
         ({"fp32_cast": "ALL"}, list(TOKENS)),
         ({"scope": "matmul"}, ["all", "matmult", "none"]),
         ({"scope": "xyz"}, ["all", "matmult", "none"]),
-        ({"dtype": "half"}, list(DTYPES)),
+        ({"dtype": "half"}, [*DTYPES, "mixed"]),
         ({"dtype": "fp61"}, [*DTYPES, "did you mean fp16?"]),
     ],
 )
