@@ -223,11 +223,14 @@ class Repair:
             if number is None:
                 return
             pins.update(position for position, _ in rest[:number])
-            if not self._found and not self._holds(search, trials, ranking, pins, base):
+            # A run that may be stopped wants a result soon; another waits for the smaller set.
+            soon = not self.cautious or self.deadline < math.inf
+            if soon and not self._found and not self._holds(search, trials, ranking, pins, base):
                 continue
             search.most = search.trials + _REMOVALS if self.cautious else math.inf
             fewer = search.minimal_of(pins, self._removable(ranking, pins))
-            if fewer == pins or self._holds(search, trials, ranking, fewer, base):
+            same = fewer == pins and self._found
+            if same or self._holds(search, trials, ranking, fewer, base):
                 exact = search.limit == self.limit and not self.cautious
                 self._minimal = search.minimal and exact
                 return
