@@ -3,7 +3,7 @@
 Every edit keeps value_info true where the model has it and adds none where it has none.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import numpy as np
 import onnx_ir as ir
@@ -103,13 +103,12 @@ def set_constant(value: ir.Value, tensor: ir.TensorProtocol) -> None:
     retype(value, tensor.dtype)
 
 
-def absorb_casts(value: ir.Value, dtype: ir.DataType) -> None:
-    """Let `value`, which is `dtype` now, take the place of all Casts of it, its only readers."""
-    for cast in value.consumers():
+def absorb_casts(casts: Iterable[ir.Node], value: ir.Value) -> None:
+    """Let `value`, which is what `casts` give, take their place."""
+    for cast in casts:
         cast.outputs[0].replace_all_uses_with(value)
         assert cast.graph is not None
         cast.graph.remove(cast, safe=True)
-    retype(value, dtype)
 
 
 def take_place(old: ir.Node, nodes: Sequence[ir.Node]) -> None:

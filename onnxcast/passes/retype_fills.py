@@ -20,7 +20,7 @@ import onnx_ir as ir
 
 from onnxcast import formats
 from onnxcast.diagnostics import Code, Diagnostic
-from onnxcast.graph.edit import absorb_casts, cast_target, is_plain_cast
+from onnxcast.graph.edit import absorb_casts, cast_target, is_plain_cast, retype
 from onnxcast.graph.fills import fill_value, retyped_fill
 from onnxcast.graph.findings import finding_about
 from onnxcast.graph.schemas import Schemas
@@ -56,7 +56,8 @@ class RetypeFillsPass(ir.passes.InPlacePass):
         if dtype is None or attribute is None:
             return
         node.attributes[attribute.name] = attribute
-        absorb_casts(value, dtype)
+        absorb_casts(value.consumers(), value)
+        retype(value, dtype)
         message = f"{value.name} is filled as {formats.of(dtype).name}"
         self.findings.append(finding_about(node, Code.FILL_RETYPED, message))
 

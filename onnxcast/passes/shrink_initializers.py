@@ -103,10 +103,7 @@ class ShrinkInitializersPass(ir.passes.InPlacePass):
         for dtype, nodes in casts.items():
             name = names.fresh(nodes[0].outputs[0].name or "")
             copy = new_constant(model, value, NarrowedTensor(tensor, dtype, name=name), names)
-            for cast in nodes:
-                cast.outputs[0].replace_all_uses_with(copy)
-                assert cast.graph is not None
-                cast.graph.remove(cast, safe=True)
+            absorb_casts(nodes, copy)
             message = f"stored as {formats.of(dtype).name} too, as it {guard.value}"
             self._note(Code.INITIALIZER_COPIED, value, message)
         return bool(casts)
@@ -117,7 +114,7 @@ class ShrinkInitializersPass(ir.passes.InPlacePass):
         assert dtype is not None
         narrow = NarrowedTensor(tensor, dtype)
         set_constant(value, narrow)
-        absorb_casts(value, dtype)
+        absorb_casts(value.consumers(), value)
         ShrinkInitializersPass.tensor_shrink += tensor.nbytes
         message = f"stored as {formats.of(dtype).name}, {tensor.nbytes - narrow.nbytes} bytes less"
         self._note(Code.INITIALIZER_SHRUNK, value, message)

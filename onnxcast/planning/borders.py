@@ -34,31 +34,30 @@ class Borders:
     """Decides by what Casts cost, for one model and one format.
 
     Args:
-        model: The model.
-        nodes: Its nodes of all scopes.
+        nodes: Those of all scopes.
         policy: What is asked for; it has a format.
         target: Prices Casts.
         types: Of the model.
+        shapes: Of the model.
         narrow: The element types of all formats that the whole plan may use.
     """
 
     def __init__(
         self,
-        model: ir.Model,
         nodes: Sequence[ir.Node],
         policy: Policy,
         target: Target,
         types: ElementTypes,
+        shapes: Shapes,
         narrow: Collection[ir.DataType | None],
     ) -> None:
         assert policy.format is not None
         self._nodes = nodes
         self._policy = policy
-        self._target = target
         self._types = types
         self._narrow = target.realised(policy.format)
         self._dtypes = narrow
-        self._shapes = Shapes(model)
+        self._shapes = shapes
         counted = policy.minimise is Minimise.CASTS or not self._ranks_known()
         self._prices = Prices(self._narrow, target, None if counted else self._shapes)
 

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 import onnx_ir as ir
 
 from onnxcast.graph.edit import cast_target, constant_of
+from onnxcast.graph.shapes import Shapes
 from onnxcast.graph.types import ElementTypes
 from onnxcast.graph.walk import label, main_graphs, model_graphs
 from onnxcast.planning.borders import Borders
@@ -76,11 +77,12 @@ def make_plan(model: ir.Model, policy: Policy, target: Target) -> Plan:
     other = policy.falling_back()
     wanted = (policy.format, policy.fallback)
     dtypes = {target.realised(each).dtype for each in wanted if each is not None}
-    layers = [Layer(Borders(model, nodes, policy, target, types, dtypes), decided)]
+    shapes = Shapes(model)
+    layers = [Layer(Borders(nodes, policy, target, types, shapes, dtypes), decided)]
     if other is not None:
         fallbacks = find_fallbacks(decided)
         fallen = _Planner(model, nodes, other, target, types).decide(groups, choices)
-        layers.append(Layer(Borders(model, nodes, other, target, types, dtypes), fallen))
+        layers.append(Layer(Borders(nodes, other, target, types, shapes, dtypes), fallen))
     chosen = {node for node, choice in choices.items() if choice is not None}
     decisions, bound = settle(layers, policy.scope, chosen, fallbacks)
     if policy.scope is Scope.INPUTS:

@@ -10,11 +10,11 @@ import numpy.typing as npt
 import onnx
 import onnx.reference
 import onnx_ir as ir
-import onnxruntime
 from onnx import helper
 
 from onnxcast import formats
 from onnxcast.formats import FLOAT8E8M0, FORMATS, Format, Kind
+from tests import golden
 
 __all__ = ["CASTABLE", "IN_ORT", "STEPS", "Step", "all_values", "by_ort", "by_reference", "values"]
 
@@ -176,15 +176,7 @@ def by_ort(source: Format, first: Iterable[Step], last: Sequence[Step]) -> list[
     )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", _ORT_OPSET)])
     model.ir_version = _ORT_IR_VERSION
-    options = onnxruntime.SessionOptions()
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    options.log_severity_level = 4
-    options.intra_op_num_threads = 1
-    session = onnxruntime.InferenceSession(
-        model.SerializeToString(), options, providers=["CPUExecutionProvider"]
-    )
-    found: list[Array] = session.run(None, {})
-    return found
+    return golden.run(model, {})
 
 
 def _shown(format_: Format) -> Format:
