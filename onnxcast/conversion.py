@@ -269,7 +269,7 @@ class Conversion:
             seconds=self._clock.seconds,
             request=self._request,
         )
-        result = Result(self._model, modified, report)
+        result = Result(self._model, modified, report, self._original.holder)
         if not once:
             self._model, self._findings = prepared, found
         return result

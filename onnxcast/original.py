@@ -27,6 +27,11 @@ class Original:
         """Where it was read from, or "" for a model in memory."""
         return "" if self._source.path is None else str(self._source.path)
 
+    @property
+    def holder(self) -> object:
+        """What held it, or None."""
+        return self._source.holder
+
     def again(self) -> Source:
         """The source as it came, not to be changed."""
         if self._source.path is None:

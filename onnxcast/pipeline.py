@@ -1,6 +1,7 @@
 """The order of passes, as one tuple."""
 
 import dataclasses
+import os
 from collections.abc import Callable
 
 import onnx_ir as ir
@@ -26,7 +27,7 @@ from onnxcast.passes import (
 )
 from onnxcast.planning import PlannedPass
 from onnxcast.policy import DTYPES, CastFolding, Functions, Policy, Scope
-from onnxcast.targets import Chains, Target
+from onnxcast.targets import Chains, Target, get_target
 
 __all__ = ["build_pipeline", "fitted", "narrowing_passes", "preparing_passes"]
 
@@ -62,14 +63,26 @@ def _lacking(target: Target, format_: Format, policy: Policy) -> str:
     return "" if there and back else f"Casts to {format_} and back"
 
 
-def build_pipeline(policy: Policy, target: Target) -> tuple[ir.passes.InPlacePass, ...]:
+def build_pipeline(
+    policy: Policy, target: str | os.PathLike[str] | Target | None = None
+) -> tuple[ir.passes.InPlacePass, ...]:
     """The passes for `policy`, in order; made anew for each model.
 
+    In a sequence they come after onnxscript's optimizer, whose rule CastCast makes one Cast of any
+    two that go through float32 to float16 or bfloat16, whatever they come from. After these passes
+    that would round integers and float64 once where the proof saw it done twice, undo chains that
+    the target needs, and fold constants that are stored narrow into wide ones.
+
+    Args:
+        policy: What is narrowed.
+        target: As for `onnxcast.optimize`.
+
     Raises:
-        InputError: The target lacks a format that is asked for.
+        InputError: An unknown target, or one that lacks a format that is asked for.
     """
-    policy = fitted(policy, target)
-    return (*preparing_passes(policy, target), *narrowing_passes(policy, target))
+    chosen = get_target(target)
+    policy = fitted(policy, chosen)
+    return (*preparing_passes(policy, chosen), *narrowing_passes(policy, chosen))
 
 
 def preparing_passes(policy: Policy, target: Target) -> tuple[ir.passes.InPlacePass, ...]:

@@ -2,11 +2,13 @@
 
 import contextlib
 import dataclasses
+import functools
 import logging
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import onnx
 import onnx_ir as ir
@@ -45,16 +47,29 @@ class Result:
         model: Always a new model: the caller's is never changed.
         modified: Whether it differs from the source.
         report: Decisions, changes, sizes, proof.
+        holder: What held the source, if it came in an object.
     """
 
     model: ir.Model
     modified: bool
     report: Report
+    holder: Any = None
 
     @property
     def verified(self) -> bool:
         """Whether it was proved and all outputs match."""
         return self.report.proof is not None and self.report.proof.ok
+
+    @functools.cached_property
+    def program(self) -> Any:
+        """A new `torch.onnx.ONNXProgram` with the model, if one was given; else None.
+
+        It runs and saves as what was given does. Its own ``optimize`` would merge Casts again that
+        rounded or that a target needs (see `onnxcast.build_pipeline`): call that before, not after.
+        """
+        if not hasattr(self.holder, "exported_program"):
+            return None
+        return type(self.holder)(self.model, self.holder.exported_program)
 
     def to_proto(self) -> onnx.ModelProto:
         """The model as a proto, its weights narrowed and in memory."""

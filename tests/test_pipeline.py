@@ -8,7 +8,8 @@ import onnxscript.optimizer
 import pytest
 
 import onnxcast
-from onnxcast import formats
+from onnxcast import formats, passes
+from onnxcast.graph.types import ElementTypes
 from onnxcast.pipeline import build_pipeline
 from onnxcast.policy import Policy, make_policy
 from onnxcast.targets import GENERIC, get_target
@@ -196,3 +197,89 @@ def test_a_result_has_casts_that_the_target_has_and_is_settled(target: str, toke
     assert result.report.to_dict()["casts"]["hops"] == len(casts) > 0
     again = onnxcast.optimize(made, fp32_cast=token, target=target)
     assert again.to_proto() == made
+
+
+TRIPS = """<ir_version: 10, opset_import: ["" : 21]>
+g (int32[4] n, float[4] x) => (float[4] y, float[4] z)
+<float[4,4] w = {0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8}> {
+    f = Cast <to = 1> (n) y = Mul (f, x)
+    d = Cast <to = 10> (x) u = Cast <to = 1> (d) b = Cast <to = 16> (u) v = Cast <to = 1> (b)
+    z = MatMul (v, w)
+}"""
+
+
+def in_order(order: str, policy: Policy, target: str) -> ir.Model:
+    """`TRIPS` after onnxscript's optimizer (o) and our passes (p) in that order."""
+    model = ir.from_proto(onnx.parser.parse_model(TRIPS))
+    steps: dict[str, Callable[[], Iterable[ir.passes.PassBase]]] = {
+        "o": lambda: [OnnxscriptPass()],
+        "p": lambda: build_pipeline(policy, target),
+    }
+    return ir.passes.Sequential(*(each for step in order for each in steps[step]()))(model).model
+
+
+def casts_of(model: ir.Model) -> set[tuple[str, str]]:
+    """From what to what the model casts, in the names of ONNX."""
+    types = ElementTypes(model)
+
+    def name(value: ir.Value | None) -> str:
+        type_ = None if value is None else types.of(value)
+        return "" if type_ is None else type_.dtype.name
+
+    casts = (node for node in model.graph if node.op_type == "Cast")
+    return {(name(node.inputs[0]), name(node.outputs[0])) for node in casts}
+
+
+def test_onnxscripts_optimizer_before_keeps_round_trips_to_narrower_floats() -> None:
+    result = in_order("op", policy_of("none"), "generic")
+    assert ("FLOAT", "FLOAT16") in casts_of(result)
+    feeds = {"n": np.arange(4, dtype=np.int32), "x": np.array([0.1, 1 / 3, 1e-7, 7e4], np.float32)}
+    before = golden.run(onnx.parser.parse_model(TRIPS), feeds)
+    for one, other in zip(before, golden.run(ir.to_proto(result), feeds), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("target", ["generic", "a2a3", "a5"])
+@pytest.mark.parametrize("token", NARROWING)
+def test_onnxscripts_optimizer_before_is_proved_and_settled(token: str, target: str) -> None:
+    result = in_order("op", policy_of(token), target)
+    assert onnxcast.verify(onnx.parser.parse_model(TRIPS), result).ok
+    first = bytes_of(result)
+    again = ir.passes.Sequential(*build_pipeline(policy_of(token), target))(result)
+    assert (again.modified, bytes_of(again.model)) == (False, first)
+
+
+def test_onnxscripts_optimizer_behind_makes_casts_that_round_once_and_the_target_lacks() -> None:
+    lacks = ("INT32", "FLOAT16")
+    assert not get_target("a5").is_native(formats.INT32, formats.FLOAT16)
+    assert lacks not in casts_of(in_order("op", policy_of("all-fp16"), "a5"))
+    assert lacks in casts_of(in_order("opo", policy_of("all-fp16"), "a5"))
+    assert lacks not in casts_of(in_order("opop", policy_of("all-fp16"), "a5"))
+
+
+def test_onnxscripts_optimizer_behind_stores_narrow_constants_wide() -> None:
+    def stored(order: str) -> set[ir.DataType | None]:
+        policy = make_policy(fp32_cast="matmult-fp16", matmul_output="wide")
+        return {
+            each.dtype for each in in_order(order, policy, "generic").graph.initializers.values()
+        }
+
+    assert stored("op") == {ir.DataType.FLOAT16}
+    assert stored("opo") == {ir.DataType.FLOAT}
+
+
+def test_every_pass_runs_next_to_onnxscripts_optimizer() -> None:
+    policies = [
+        make_policy(illegal_casts="keep", **each)
+        for each in (
+            {"fp32_cast": "all-fp16", "io_types": "narrow", "clamp_masks": True},
+            {"fp32_cast": "matmult-fp16", "functions": "inline"},
+            {"fp32_cast": "inputs-fp16"},
+        )
+    ]
+    ours = {type(each): each for policy in policies for each in build_pipeline(policy, "a5")}
+    assert {each.__name__ for each in ours} - {"RemoveUnusedFunctionsPass"} == set(passes.__all__)
+    for each in ours.values():
+        model = ir.from_proto(proto())
+        ir.passes.Sequential(OnnxscriptPass(), each, OnnxscriptPass())(model)
+        onnx.checker.check_model(ir.to_proto(model), full_check=True)

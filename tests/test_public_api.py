@@ -95,6 +95,27 @@ def test_all_four_kinds_of_model_give_the_same(
     assert len(texts) == 1
 
 
+class Program:
+    """What a `torch.onnx.ONNXProgram` shows of itself."""
+
+    def __init__(self, model: ir.Model, exported_program: object) -> None:
+        self.model, self.exported_program = model, exported_program
+
+
+def test_a_program_gives_a_program_and_anything_else_none(
+    proto: onnx.ModelProto, sample: Sample
+) -> None:
+    given = Program(ir.from_proto(proto), exported_program=object())
+    result = onnxcast.optimize(given, fp32_cast="all-fp16", inputs=sample)
+    assert type(result.program) is Program
+    assert result.program is not given
+    assert result.program.model is result.model
+    assert result.program.exported_program is given.exported_program
+    assert ir.to_proto(given.model) == ir.to_proto(ir.from_proto(proto))
+    for other in (proto, types.SimpleNamespace(model=ir.from_proto(proto))):
+        assert onnxcast.optimize(other, fp32_cast="all-fp16", inputs=sample).program is None
+
+
 def test_anything_else_is_an_input_error() -> None:
     with pytest.raises(onnxcast.InputError, match=r"a builtins\.int was given"):
         onnxcast.optimize(7)

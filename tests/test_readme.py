@@ -121,6 +121,6 @@ def test_exit_codes_are_those_of_the_errors() -> None:
     assert codes | {onnxcast.VerificationError.exit_code} == {1, 2}
 
 
-def test_links_lead_to_files() -> None:
+def test_links_lead_somewhere() -> None:
     for target in re.findall(r"\]\(([^)]+)\)", TEXT):
-        assert target.startswith("https://") or (ROOT / target).is_file()
+        assert target.startswith("https://") or (ROOT / target).exists()

@@ -38,10 +38,12 @@ class Source:
     Attributes:
         model: Ours to change: the caller's model shares at most the numbers of its tensors.
         path: The file it came from, `None` for a model that was in memory.
+        holder: The object that held it, if it came in one (`torch.onnx.ONNXProgram`).
     """
 
     model: ir.Model
     path: Path | None
+    holder: object = None
 
 
 def read_model(source: object) -> Source:
@@ -64,9 +66,11 @@ def read_model(source: object) -> Source:
         proto = onnx.ModelProto()
         proto.CopyFrom(source)
         return Source(_from_proto(proto, Path.cwd(), None), None)
-    held = source if isinstance(source, ir.Model) else getattr(source, "model", None)
+    if isinstance(source, ir.Model):
+        return Source(_cloned(source), None)
+    held = getattr(source, "model", None)
     if isinstance(held, ir.Model):
-        return Source(_cloned(held), None)
+        return Source(_cloned(held), None, source)
     found = f"{type(source).__module__}.{type(source).__qualname__}"
     raise InputError(
         f"a {found} was given; wanted a path, an onnx.ModelProto, an onnx_ir.Model or a "

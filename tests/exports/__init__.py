@@ -1,0 +1,1 @@
+"""Models as people export them; these need what the extra ``export`` installs."""
