@@ -1,5 +1,6 @@
 """Each example is run as its user would, and what it writes is looked at."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -29,7 +30,12 @@ g (int32[4] n, float[4] x) => (float[4] y, float[4] z)
 def run(name: str, folder: Path, *arguments: object) -> str:
     command = [sys.executable, FOLDER / name, *arguments]
     ran = subprocess.run(
-        list(map(str, command)), cwd=folder, capture_output=True, text=True, check=False
+        list(map(str, command)),
+        cwd=folder,
+        env={**os.environ, "OLIVE_DISABLE_TELEMETRY": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert ran.returncode == 0, ran.stderr
     return ran.stdout
@@ -101,6 +107,14 @@ def test_a_sequence_of_passes(tmp_path: Path) -> None:
     run("pass_sequence.py", tmp_path, source, result)
     assert types_of(result) == {TensorProto.FLOAT16}
     loads(result)
+
+
+def test_a_workflow_of_olive(tmp_path: Path) -> None:
+    source, output = tmp_path / "source.onnx", tmp_path / "made"
+    onnx.save(onnx.parser.parse_model(MATMUL), source)
+    run("olive_workflow.py", tmp_path, source, output)
+    assert types_of(output / "model.onnx") == {TensorProto.FLOAT16}
+    loads(output / "model.onnx")
 
 
 def test_a_folder_of_optimum(tmp_path: Path) -> None:
