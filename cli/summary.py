@@ -72,6 +72,9 @@ def print_summary(report: "Report", files: Sequence[Path], seconds: float) -> No
     console.print()
     written = ", ".join(f"{path} ({size(path.stat().st_size)})" for path in files)
     console.print(f"{written} in {seconds:.1f} s", style="bold green", soft_wrap=True)
+    command = report.target.next_command(files[0])
+    if command:
+        console.print(f"next: {command}", style="bold", soft_wrap=True)
     for sentence in report.target.advice:
         console.print(f"{report.target.name}: {sentence}", style="yellow")
 

@@ -87,6 +87,8 @@ def show(name: str, cast_bridges: str, as_json: bool) -> None:
     else:
         _print_conversions(found)
     _print_operands(target, found)
+    if target.command:
+        results().print(f"next: {target.next_command('MODEL.onnx')}", soft_wrap=True)
     for sentence in target.advice:
         results().print(sentence)
 

@@ -135,6 +135,7 @@ class Report:
             "search": None if self.search is None else _search_dict(self.search),
             "verification": None if self.proof is None else proof_dict(self.proof),
             "seconds": {step: round(seconds, 3) for step, seconds in self.seconds.items()},
+            "command": self.target.command,
             "advice": list(self.target.advice),
         }
 

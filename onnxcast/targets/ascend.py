@@ -133,6 +133,10 @@ def _alike(evidence: str, *given: Format) -> tuple[Pair, ...]:
 _MMAD_910B = "pto-isa a2a3/TMatmul.hpp; AscendC Mmad, A2 and A3"
 _MMAD_950 = "pto-isa a5/TMatmul.hpp; AscendC Mmad, 950"
 
+_ADVICE = (
+    "the Casts are those of kernels (pto.tcvt): ATC has others, give it a model for its own target",
+)
+
 ASCEND910B = Target(
     name="ascend910b",
     aliases=("a2a3",),
@@ -147,6 +151,7 @@ ASCEND910B = Target(
         ),
     ),
     pairs=_alike(_MMAD_910B, _F16, _BF16, _F32, _I8),
+    advice=_ADVICE,
 )
 
 ASCEND950 = Target(
@@ -163,4 +168,5 @@ ASCEND950 = Target(
         *_alike(_MMAD_950, _F16, _BF16, _F32, _F32R, _HF8, _I8),
         *(Pair(one, other, _F32, _MMAD_950) for one in (_E4M3, _E5M2) for other in (_E4M3, _E5M2)),
     ),
+    advice=_ADVICE,
 )

@@ -1,8 +1,9 @@
 """Huawei's ATC: what its compiler takes as an ONNX model, for people who deploy with it.
 
 No table of conversions: CANN's Cast covers nearly all, and ATC fuses and drops Casts by itself.
-Sources: CANN Graph Engine (``--framework``, ``onnx_common.h``, ``onnx_constant_parser.cc``, ATC
-options), ops-math (``cast_onnx_plugin.cpp``), ops-nn (``mat_mul_v3_def.cpp``).
+Sources: CANN Graph Engine (``--framework``, ``onnx_common.h``, ``onnx_constant_parser.cc``,
+``cast_remove_pass.cc``, ATC options), ops-math (``cast_onnx_plugin.cpp``), ops-nn
+(``mat_mul_v3_def.cpp``).
 """
 
 from onnxcast import formats
@@ -36,7 +37,15 @@ _REFUSED = tuple(
 _ADVICE = (
     "compile with --precision_mode_v2=origin: by default ATC compiles every float to float16",
     "leave out --modify_mixlist, --keep_dtype and --customize_dtypes: they undo what was proved",
+    "soc_version is Ascend and the name of the chip that npu-smi info shows",
+    "Casts to a narrower float and back (--matmul-output wide) need --oo_level=O1: O3 drops them",
 )
+
+
+def _command(chip: str) -> str:
+    flags = ("--framework=5", "--model={model}", "--output={stem}", f"--soc_version={chip}")
+    return " ".join(("atc", *flags, "--precision_mode_v2=origin"))
+
 
 _OPERATORS = "ops-nn mat_mul_v3_def.cpp"
 _NO_FLOAT8 = "onnx_constant_parser.cc takes no float8 initializer"
@@ -61,6 +70,7 @@ ATC_ASCEND310P = Target(
     formats=_CLASSIC,
     one_domain=True,
     refused_ops=_REFUSED,
+    command=_command("Ascend310P3"),
     advice=_ADVICE,
 )
 
@@ -83,5 +93,6 @@ ATC_ASCEND910B = Target(
     formats=(*_CLASSIC, _BF16),
     one_domain=True,
     refused_ops=_REFUSED,
+    command=_command("Ascend910B3"),
     advice=_ADVICE,
 )

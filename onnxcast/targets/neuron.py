@@ -19,6 +19,13 @@ _INTEGERS = (formats.INT8, formats.UINT8, formats.INT16, formats.INT32, formats.
 
 _TOKENS = "proposal, after --fp32-cast"
 _MATMUL = "proposal, after nki.isa.nc_matmul"
+_ADVICE = (
+    (
+        "neuronx-cc reads no ONNX: bring the model there by a framework, and compile with "
+        "--auto-cast=none, which leaves its types as they were proved"
+    ),
+)
+
 _WHOLE = "proposal: integers are multiplied in float32, which data types.rst says"
 
 
@@ -60,6 +67,7 @@ def _target(name: str, *aliases: str, takes_e4m3fn: bool = False) -> Target:
         operands=_operands(takes_e4m3fn),
         pairs=_pairs(takes_e4m3fn),
         float8e4=_E4,
+        advice=_ADVICE,
     )
 
 

@@ -16,8 +16,9 @@
     second = "bf16"
     accumulator = "fp32"
 
-Besides: ``aliases``, ``advice`` (lists of texts), ``opsets`` (first and last), ``formats`` (all
-that it takes), ``one_domain`` (ONNX ops alone), ``refused_ops`` (a table of causes by op),
+Besides: ``aliases``, ``advice`` (lists of texts), ``command`` (with {model} and {stem}), ``opsets``
+(first and last), ``formats`` (all that it takes), ``one_domain`` (ONNX ops alone), ``refused_ops``
+(a table of causes by op),
 ``float8e4`` (fp8e4m3, or fp8e4 with its limit of 240), and ``evidence`` in every row. ``overflow``
 is saturates, wraps, gives infinity or unknown; ``rounding`` is rounds to even, rounds ties away,
 truncates, rounds as told or unknown. Number formats have the short names (fp32, bf16, fp8e4m3) or
@@ -84,6 +85,7 @@ class _Reader:
             "one_domain": self._truth,
             "refused_ops": self._refused,
             "float8e4": self._format,
+            "command": self._text,
             "advice": lambda key, value: tuple(self._each(key, value, self._text)),
         }
         read = self._record("", table, fields, required=("name", "preferred"))

@@ -13,6 +13,7 @@ from onnxcast.targets.ascend import ASCEND910B, ASCEND950
 from onnxcast.targets.atc import ATC_ASCEND310P, ATC_ASCEND910B
 from onnxcast.targets.neuron import TRN1, TRN2, TRN3
 from onnxcast.targets.profile import read_profile
+from onnxcast.targets.runtimes import ONNXRUNTIME_CUDA, TENSORRT
 from onnxcast.targets.target import Target
 
 __all__ = ["GENERIC", "GROUP", "all_targets", "get_target", "target_names"]
@@ -24,6 +25,7 @@ GROUP = "onnxcast.targets"
 
 _BUILT_IN = (
     *(GENERIC, ASCEND910B, ASCEND950, ATC_ASCEND310P, ATC_ASCEND910B),
+    *(ONNXRUNTIME_CUDA, TENSORRT),
     *(TRN1, TRN2, TRN3),
 )
 

@@ -4,7 +4,10 @@ import dataclasses
 import functools
 import hashlib
 import json
+import os
+import shlex
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from onnxcast.errors import RefusedError
@@ -36,7 +39,9 @@ class Target:
         refused_ops: ONNX ops that it does not take, with the cause.
         float8e4: What its 8-bit float with 4 exponent bits holds: float8e4m3fn up to 448, or the
             legacy float8e4 up to 240, whose values beyond the limit are clipped before the Cast.
-        advice: What its user has to do with a result, one sentence each.
+        command: What takes a result on to its runtime, with ``{model}`` for the file and ``{stem}``
+            for its path without the suffix; "" if there is no such command.
+        advice: What its user has to do with a result and why, one sentence each.
     """
 
     name: str
@@ -50,6 +55,7 @@ class Target:
     one_domain: bool = False
     refused_ops: tuple[tuple[str, str], ...] = ()
     float8e4: Format = FLOAT8E4M3FN
+    command: str = ""
     advice: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -62,6 +68,15 @@ class Target:
     def architecture(self) -> str:
         """How messages name it: with its first other name, if it has one."""
         return f"{self.name} ({self.aliases[0]})" if self.aliases else self.name
+
+    def next_command(self, model: str | os.PathLike[str]) -> str:
+        """The command that takes the result `model` on, for a shell; "" if there is none."""
+        path = Path(model)
+        names = {"{model}": path, "{stem}": path.with_suffix("")}
+        told = self.command
+        for place, name in names.items():
+            told = told.replace(place, shlex.quote(str(name)))
+        return told
 
     @property
     def digest(self) -> str:

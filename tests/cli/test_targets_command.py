@@ -1,15 +1,19 @@
 import json
+import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import onnx
 import onnx.parser
 import pytest
 
+from onnxcast.targets import get_target
 from tests.cli.conftest import Command
 
 BUILT_IN = [
     *("ascend910b", "ascend950", "atc-ascend310p", "atc-ascend910b", "generic"),
-    *("trn1", "trn2", "trn3"),
+    *("onnxruntime-cuda", "tensorrt", "trn1", "trn2", "trn3"),
 ]
 
 
@@ -110,10 +114,28 @@ def test_optimize_refuses_or_keeps_what_the_target_cannot_do(
     assert "warning: the target cannot do a Cast: node 'brain' int32 to bfloat16" in ran.err
 
 
-def test_optimize_ends_with_the_advice_of_the_target(command: Command, perceptron: Path) -> None:
-    ran = command("optimize", perceptron, "--target", "atc-ascend310p")
+@pytest.mark.parametrize("target", ["atc-ascend310p", "atc-ascend910b", "tensorrt"])
+def test_optimize_ends_with_the_next_command_and_why(
+    command: Command, perceptron: Path, target: str
+) -> None:
+    output = perceptron.with_name("of mine.onnx")
+    ran = command("optimize", perceptron, "--target", target, "-o", output)
     assert ran.code == 0
-    assert "atc-ascend310p: compile with --precision_mode_v2=origin" in ran.out
+    chosen = get_target(target)
+    told = ran.out[ran.out.index("next: ") :]
+    assert told.splitlines()[0] == f"next: {chosen.next_command(output)}"
+    assert f"'{output}'" in told
+    shown = "".join(told.split())
+    for sentence in chosen.advice:
+        assert "".join(f"{target}: {sentence}".split()) in shown
+
+
+def test_optimize_ends_with_a_command_that_runs(command: Command, perceptron: Path) -> None:
+    ran = command("optimize", perceptron, "--target", "onnxruntime-cuda")
+    (line,) = (each for each in ran.out.splitlines() if each.startswith("next: python "))
+    words = shlex.split(line.removeprefix("next: python "))
+    tried = subprocess.run([sys.executable, *words], capture_output=True, text=True, check=False)
+    assert tried.returncode == 0, tried.stderr
 
 
 def test_explain_a_matmul(command: Command, casts: Path) -> None:

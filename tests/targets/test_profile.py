@@ -26,6 +26,7 @@ opsets = [8, 18]
 formats = ["fp32", "bfloat16", "int64"]
 one_domain = true
 float8e4 = "fp8e4m3"
+command = "mycc {model} -o {stem}.bin"
 advice = ["mind the gap"]
 [refused_ops]
 Loop = "no control flow"
@@ -68,6 +69,7 @@ def test_everything_that_a_profile_may_say(tmp_path: Path) -> None:
         formats=(FLOAT32, BFLOAT16, INT64),
         one_domain=True,
         float8e4=FLOAT8E4M3FN,
+        command="mycc {model} -o {stem}.bin",
         advice=("mind the gap",),
         refused_ops=(("Loop", "no control flow"),),
         casts=(
