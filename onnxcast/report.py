@@ -1,4 +1,7 @@
-"""The record of a run: every decision, every change, sizes, proof and versions, as JSON."""
+"""The record of a run: every decision, every change, sizes, proof and versions, as JSON.
+
+``report.schema.json`` in this package says what is in it.
+"""
 
 import dataclasses
 import importlib.metadata
@@ -19,6 +22,9 @@ from onnxcast.targets import Target
 from onnxcast.verification.proof import Proof
 
 __all__ = ["Measure", "Report", "measure", "sign", "versions"]
+
+_LAYOUT = 2
+"""Rises when a key of the report changes its meaning; new keys may come without."""
 
 _PROVENANCE = ("onnxcast.version", "onnxcast.token", "onnxcast.target", "onnxcast.target_hash")
 
@@ -117,6 +123,7 @@ class Report:
         """Plain lists, dicts, strings and numbers; figures that are not finite are strings."""
         return {
             "versions": versions(),
+            "layout": _LAYOUT,
             "source": self.source,
             "request": dict(self.request),
             "token": self.token,
