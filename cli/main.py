@@ -54,7 +54,8 @@ def _onnxcast(context: click.Context) -> int | None:
     \b
     Exit codes:
       0    done
-      1    the model cannot be made under these options, or its outputs do not match
+      1    the model cannot be made under these options, its outputs do not match, or --check found
+           something to do
       2    bad usage, or an input that cannot be read or is not valid
       130  interrupted; 143 for SIGTERM
     """

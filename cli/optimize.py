@@ -15,8 +15,9 @@ from rich.progress import DownloadColumn
 
 from onnxcast.errors import InputError, RefusedError
 
+from .check import check_models
 from .console import bar, print_json, say, silence, spinner, warn
-from .destinations import check_destinations
+from .destinations import beside, check_destinations
 from .options import (
     MODEL,
     as_json,
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 
 
 @click.command(short_help="Convert a model, prove it and write it.")
-@click.argument("model", type=MODEL)
+@click.argument("models", metavar="MODEL", type=MODEL, nargs=-1, required=True)
 @click.option(
     "-o",
     "--output",
@@ -95,9 +96,14 @@ if TYPE_CHECKING:
 @click.option("--forget-pins", is_flag=True, help="Drop the pins of earlier runs first.")
 @click.option("--force", is_flag=True, help="Let the output be the input itself.")
 @click.option("--report", type=MODEL, metavar="FILE.json", help="Also write the report here.")
+@click.option(
+    "--check",
+    is_flag=True,
+    help="Write nothing; end with 1 if there is something to do. Takes any number of models.",
+)
 @as_json
 def optimize(
-    model: Path,
+    models: tuple[Path, ...],
     output: Path | None,
     opset: str,
     io_types: str,
@@ -117,9 +123,10 @@ def optimize(
     forget_pins: bool,
     force: bool,
     report: Path | None,
+    check: bool,
     as_json: bool,
     **narrowing: Any,
-) -> None:
+) -> int:
     """Convert a float32 model to mixed precision and prove that its outputs still match.
 
     The proof runs the source, the result, and a float32 twin of the result that rounds wherever the
@@ -134,6 +141,7 @@ def optimize(
       onnxcast optimize model.onnx --fp32-cast matmult-fp16 --matmul-output wide
       onnxcast optimize model.onnx --inputs samples.npz --max-error 1e-3 --budget-seconds 60
       onnxcast optimize retrained.onnx --inputs samples.npz --plan report.json
+      onnxcast optimize --check *.fp16.onnx --fp32-cast all-fp16 --no-verify
     """
     start = time.perf_counter()
     passing = tolerance is not None or max_errors or metric or budget_seconds is not None
@@ -143,8 +151,15 @@ def optimize(
             "--no-repair: these are for the proof; drop one or the other"
         )
     chosen_shapes, limits = shapes(input_shapes), max_error(max_errors)
+    if check and (output or report):
+        raise InputError(
+            "--check together with --output or --report: it writes nothing; drop one or the other"
+        )
+    if len(models) > 1 and not check:
+        raise InputError(
+            f"{len(models)} models given; wanted one, or any number with --check; run it for each"
+        )
     import onnxcast
-    from onnxcast.files import default_output
 
     target = narrowing.pop("target")
     narrowing.update(
@@ -154,26 +169,33 @@ def optimize(
         illegal_casts=illegal_casts,
         require_exact_chains=require_exact_chains,
     )
-    output = output or default_output(model, _format(narrowing, target, plan))
+
+    def convert(model: Path) -> "Result":
+        with spinner() as step:
+            return onnxcast.optimize(
+                model,
+                target=target,
+                inputs=inputs,
+                input_shapes=chosen_shapes,
+                tolerance=tolerance,
+                max_error=limits,
+                metric=metric,
+                budget_seconds=budget_seconds,
+                plan=plan,
+                verify=not no_verify,
+                repair=not no_repair,
+                forget_pins=forget_pins,
+                opset=opset,
+                progress=step,
+                **narrowing,
+            )
+
+    if check:
+        return check_models(models, convert, as_json=as_json)
+    (model,) = models
+    output = output or beside(model, narrowing, target, plan)
     check_destinations(model, output, report, inputs, plan, force=force)
-    with spinner() as step:
-        result = onnxcast.optimize(
-            model,
-            target=target,
-            inputs=inputs,
-            input_shapes=chosen_shapes,
-            tolerance=tolerance,
-            max_error=limits,
-            metric=metric,
-            budget_seconds=budget_seconds,
-            plan=plan,
-            verify=not no_verify,
-            repair=not no_repair,
-            forget_pins=forget_pins,
-            opset=opset,
-            progress=step,
-            **narrowing,
-        )
+    result = convert(model)
     files = _write(result, output, report, force=force)
     _warn(result, made_up=inputs is None)
     with _printed_if_possible():
@@ -184,20 +206,7 @@ def optimize(
             from .summary import print_summary
 
             print_summary(result.report, files, time.perf_counter() - start)
-
-
-def _format(narrowing: dict[str, Any], target: str | None, plan: Path | None) -> str:
-    """The narrow format by name, to call a file after."""
-    import onnxcast
-    from onnxcast.lock import read_lock
-    from onnxcast.targets import get_target
-
-    if plan is not None:
-        narrowing = {"fp32_cast": read_lock(plan).report["token"]}
-    policy = onnxcast.make_policy(preferred=get_target(target).preferred, **narrowing)
-    if policy.fallback is not None:
-        return "mixed"
-    return policy.format.name if policy.format else "none"
+    return 0
 
 
 @contextlib.contextmanager

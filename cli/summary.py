@@ -1,6 +1,6 @@
 """What a conversion did, as tables for people."""
 
-__all__ = ["print_summary"]
+__all__ = ["changes", "print_summary"]
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -58,7 +58,7 @@ def print_summary(report: "Report", files: Sequence[Path], seconds: float) -> No
         console.print()
     console.print(_sizes(report))
     console.print()
-    console.print(_changes(report))
+    console.print(changes(report) or "nothing to change")
     if report.plan is not None and report.plan.bound is not None:
         console.print(f"Casts: {bound(report.plan.bound.to_dict())}")
     if report.target.casts is not None:
@@ -129,12 +129,11 @@ def _casts(report: "Report") -> str:
     return "\n".join((told, *(f"  {count} x {text}" for text, count in chains.most_common())))
 
 
-def _changes(report: "Report") -> str:
+def changes(report: "Report") -> str:
+    """What was changed, with counts; "" if that is at most names and the record in the model."""
     counts = Counter(finding.code.name for finding in report.findings)
     told = [f"{counts[name]} {text}" for name, text in _CHANGES.items() if counts[name]]
     if told:
         return ", ".join(told)
     before, after = (report.opset[0], report.before), (report.opset[1], report.after)
-    return (
-        "nothing to change" if before == after else "nothing narrowed: only brought up and tidied"
-    )
+    return "" if before == after else "nothing narrowed: only brought up and tidied"
