@@ -79,6 +79,12 @@ def test_ci_runs_both_commands_as_they_stand_here() -> None:
         assert run.stdout == f"{command}\n"
 
 
+def test_ci_runs_elsewhere_what_needs_other_peoples_exporters() -> None:
+    script = ROOT / ".ci" / "exports"
+    assert os.access(script, os.X_OK)
+    assert script.read_text().splitlines()[-1] == "pytest -m export tests/exports"
+
+
 def test_the_second_command_runs_the_tests() -> None:
     assert commands()[1] == "pytest"
 
