@@ -16,6 +16,9 @@ from onnxcast.targets.rows import NativeCast, Operand, Pair
 
 __all__ = ["Target"]
 
+_TOLD = ("command", "advice")
+"""Fields that decide nothing about a model."""
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Target:
@@ -80,10 +83,9 @@ class Target:
 
     @property
     def digest(self) -> str:
-        """A hash of what the tables say, without the evidence: 16 hexadecimal digits."""
-        fields = {
-            each.name: _plain(getattr(self, each.name)) for each in dataclasses.fields(Target)
-        }
+        """A hash of what the tables say, without the evidence and what is told: 16 hex digits."""
+        names = (each.name for each in dataclasses.fields(Target) if each.name not in _TOLD)
+        fields = {name: _plain(getattr(self, name)) for name in names}
         return hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()[:16]
 
     def offers(self, format_: Format) -> bool:

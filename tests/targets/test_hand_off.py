@@ -1,5 +1,6 @@
 """What a user is told to do with a result."""
 
+import dataclasses
 import re
 import shlex
 
@@ -85,3 +86,10 @@ def test_a_model_for_a_runtime_is_proved(token: str, target: str) -> None:
     result = onnxcast.optimize(onnx.parser.parse_model(text), fp32_cast=token, target=target)
     assert result.verified
     assert result.report.to_dict()["command"] == get_target(target).command
+
+
+def test_what_is_told_is_not_in_the_hash_of_the_tables() -> None:
+    target = get_target("tensorrt")
+    told = dataclasses.replace(target, command="", advice=("mind the gap",))
+    assert told.digest == target.digest
+    assert dataclasses.replace(target, opsets=(9, 24)).digest != target.digest
