@@ -7,7 +7,7 @@ import dataclasses
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from rich.progress import MofNCompleteColumn, TimeRemainingColumn
@@ -126,7 +126,7 @@ class _Options:
 )
 @cache_folder
 @as_json
-def run(**options: object) -> int:
+def run(**options: Any) -> int:
     """Convert and prove models (all by default) in several modes, each in a process of its own.
 
     The exit code is 0 when each row is as expected or better, else 1. Expected of a model that
@@ -139,7 +139,7 @@ def run(**options: object) -> int:
       onnxcast zoo run --models exported/ --results tonight.jsonl
       onnxcast zoo run --models exported/ --update
     """
-    return _run(_Options(**options))  # type: ignore[arg-type] - click gives what is declared
+    return _run(_Options(**options))
 
 
 def _run(chosen: _Options) -> int:
@@ -177,7 +177,7 @@ def _modes(chosen: _Options) -> "Sequence[Mode]":
 
     tokens = chosen.tokens or tuple(mode.token for mode in EVERY_MODE if chosen.every_mode)
     if not tokens and not chosen.targets:
-        return SUITE
+        return list(SUITE)
     for token in tokens:
         onnxcast.make_policy(fp32_cast=token)
     for target in chosen.targets:
@@ -246,6 +246,7 @@ def _finished(jobs: "Sequence[Job]", chosen: _Options) -> "list[Row]":
     limits = Limits(chosen.seconds, int(chosen.memory * _MEGABYTES_PER_GIGABYTE))
     with contextlib.ExitStack() as stack:
         store = None if chosen.results is None else stack.enter_context(Store(chosen.results))
+        rows: list[Row]
         todo, rows = left(jobs, store.rows if store is not None else ())
         show = stack.enter_context(bar(MofNCompleteColumn(), TimeRemainingColumn()))
         show(len(rows), len(jobs), "start")
@@ -294,9 +295,7 @@ _STYLES = {"worse": "red", "better": "green", "new": "yellow"}
 
 def _print(found: "Sequence[Judged]") -> None:
     """The table, then what is not as expected, the totals last."""
-    table = new_table(
-        "model", "mode", ">Casts", ">move", ">tensors", ">narrow", ">pins", ">worst", ">s", "is"
-    )
+    table = new_table("model", "mode", ">Casts", ">write", ">narrow", ">pins", ">worst", ">s", "is")
     for each in found:
         row = each.row
         table.add_row(
@@ -304,12 +303,11 @@ def _print(found: "Sequence[Judged]") -> None:
             str(row.mode),
             _shown(row.casts, str),
             _shown(row.cast_bytes, size),
-            _shown(row.bytes_after, size),
             _shown(row.narrow, "{:.0%}".format),
             _shown(row.pins, str),
             _shown(row.worst_error, figure),
             f"{row.seconds:.1f}",
-            row.outcome if each.verdict == "same" else f"{row.outcome}, {each.verdict}",
+            each.verdict if row.outcome == "written" else row.outcome,
             style=_STYLES.get(each.verdict),
         )
     console = results()

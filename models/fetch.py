@@ -162,5 +162,6 @@ def _keep_labels(path: Path, labels: Iterable[Array]) -> None:
 
 def _npz(arrays: dict[str, Array]) -> bytes:
     buffer = io.BytesIO()
-    np.savez(buffer, **arrays)  # uncompressed: the same bytes with every zlib
+    # Uncompressed: the same bytes with every zlib. The stubs take any name for `allow_pickle`.
+    np.savez(buffer, **arrays)  # type: ignore[arg-type]
     return buffer.getvalue()

@@ -5,6 +5,7 @@ Whatever becomes of that process, there is a row. It ends with the one that star
 
 __all__ = ["Job", "Limits", "child_environment", "run_job"]
 
+import contextlib
 import dataclasses
 import json
 import os
@@ -173,10 +174,8 @@ def _wait(child: "subprocess.Popen[bytes]", deadline: float, stop: threading.Eve
 
 def _end(child: "subprocess.Popen[bytes]") -> None:
     """End what is left of a child and of the processes that it started."""
-    try:
+    with contextlib.suppress(ProcessLookupError, PermissionError):  # all have left
         os.killpg(child.pid, signal.SIGKILL)
-    except (ProcessLookupError, PermissionError):
-        pass  # all have left
 
 
 def _told(output: bytes) -> Row | None:

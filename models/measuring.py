@@ -18,6 +18,7 @@ from onnxcast.policy import multiplied
 from onnxcast.verification.comparison import OutputError
 
 from .jobs import Job
+from .labels import labels_right
 from .rows import Row
 
 _logger = logging.getLogger(__name__)
@@ -90,6 +91,7 @@ def _converted(job: Job, path: Path) -> Row:
         pins=0 if report.plan is None else len(report.plan.pins()),
         worst_error=None if report.proof is None else _figure(report.proof.worst),
         held_out=held_out,
+        labels=labels_right(job, result.model),
         megabytes=_peak(),
     )
 

@@ -36,9 +36,10 @@ class Row:
         target: The target.
         digest: Of the model and its samples.
         outcome: ``written``; ``refused``: no model can be made under these options; ``differs``: a
-            model was made and does not match, be it on samples that it was not made on; ``invalid``:
-            the model or a sample cannot be read or is not valid; ``missing``: the model cannot be
-            had; ``failed``: a fault of onnxcast; ``crashed``: the process died or met a limit.
+            model was made and does not match, be it on samples that it was not made on;
+            ``invalid``: the model or a sample cannot be read or is not valid; ``missing``: the
+            model cannot be had; ``failed``: a fault of onnxcast; ``crashed``: the process died or
+            met a limit.
         cause: One line, "" if it was written.
         casts: Casts in the result.
         hops: Conversions that the target takes for them.
