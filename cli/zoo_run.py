@@ -170,21 +170,14 @@ def _run(chosen: _Options) -> int:
 
 def _modes(chosen: _Options) -> "Sequence[Mode]":
     """The modes that are asked for, all of them valid."""
-    import onnxcast
-    from onnxcast.targets import get_target
-    from onnxcast_models.rows import Mode
-    from onnxcast_models.suite import EVERY_MODE, SUITE
+    from onnxcast_models.suite import EVERY_MODE, SUITE, mode_of
 
     tokens = chosen.tokens or tuple(mode.token for mode in EVERY_MODE if chosen.every_mode)
     if not tokens and not chosen.targets:
         return list(SUITE)
-    for token in tokens:
-        onnxcast.make_policy(fp32_cast=token)
-    for target in chosen.targets:
-        get_target(target)
     return [
-        Mode(token, target)
-        for target in chosen.targets or ("generic",)
+        mode_of(token, target)
+        for target in chosen.targets or (None,)
         for token in tokens or ("all",)
     ]
 

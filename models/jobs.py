@@ -35,9 +35,10 @@ class Job:
         samples: See `Subject`.
         labels: See `Subject`.
         token: The mode.
-        target: The target.
+        target: The name of the target.
         tolerance: What passes; None for the default.
         digest: Of the model and its samples.
+        profile: See `Mode`.
         out: Where to keep the result, or None.
     """
 
@@ -49,6 +50,7 @@ class Job:
     target: str
     tolerance: float | None
     digest: str
+    profile: str = ""
     out: str | None = None
 
     @classmethod
@@ -64,6 +66,7 @@ class Job:
             target=mode.target,
             tolerance=subject.tolerance,
             digest=subject.digest,
+            profile=mode.profile,
             out=None if out is None else str(out.absolute() / name),
         )
 

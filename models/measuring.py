@@ -64,7 +64,7 @@ def _converted(job: Job, path: Path) -> Row:
     result = onnxcast.optimize(
         job.model,
         fp32_cast=job.token,
-        target=job.target,
+        target=job.profile or job.target,
         inputs=job.samples[0] if job.samples else None,
         tolerance=job.tolerance,
     )

@@ -87,18 +87,15 @@ class _Model(pytest.File):
 
 
 def _mode(text: str) -> "Mode":
-    from onnxcast import InputError, make_policy
-    from onnxcast.targets import get_target
+    from onnxcast import InputError
 
-    from .rows import Mode
+    from .suite import mode_of
 
     token, _, target = text.partition("@")
     try:
-        make_policy(fp32_cast=token)
-        get_target(target or None)
+        return mode_of(token, target or None)
     except InputError as error:
         raise pytest.UsageError(str(error)) from None
-    return Mode(token, target) if target else Mode(token)
 
 
 class _Conversion(pytest.Item):

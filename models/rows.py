@@ -16,11 +16,13 @@ class Mode(NamedTuple):
 
     Attributes:
         token: As for ``--fp32-cast``.
-        target: As for ``--target``.
+        target: The name of the target.
+        profile: The path of its profile, if it is none of those that have a name.
     """
 
     token: str
     target: str = "generic"
+    profile: str = ""
 
     def __str__(self) -> str:
         return self.token if self.target == "generic" else f"{self.token}@{self.target}"
