@@ -3,11 +3,13 @@
 __all__ = ["measure", "narrow_share"]
 
 import contextlib
+import dataclasses
 import logging
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import onnx_ir as ir
 
@@ -34,6 +36,10 @@ _NARROW = frozenset({ir.DataType.FLOAT16, ir.DataType.BFLOAT16, ir.DataType.FLOA
 
 def measure(job: Job) -> Row:
     """Do a job in this process; whatever onnxcast raises becomes a row."""
+    return dataclasses.replace(_measured(job), **_used())
+
+
+def _measured(job: Job) -> Row:
     try:
         with _folder(job) as path:
             return _converted(job, path)
@@ -92,7 +98,6 @@ def _converted(job: Job, path: Path) -> Row:
         worst_error=None if report.proof is None else _figure(report.proof.worst),
         held_out=held_out,
         labels=labels_right(job, result.model),
-        megabytes=_peak(),
     )
 
 
@@ -108,14 +113,17 @@ def _figure(worst: OutputError | None) -> float:
     return 0.0 if worst is None else max(worst.max_error, worst.rms_error)
 
 
-def _peak() -> float | None:
-    """The most memory that this process had, in megabytes."""
+def _used() -> dict[str, Any]:
+    """The most memory that this process had, and the time of it and of those that it started."""
     try:
         import resource
-    except ImportError:  # Windows does not count it so
-        return None
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return round(peak / (1 << 20 if sys.platform == "darwin" else 1 << 10), 1)
+    except ImportError:  # Windows does not count so
+        return {}
+    own, others = map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return {
+        "megabytes": round(own.ru_maxrss / (1 << 20 if sys.platform == "darwin" else 1 << 10), 1),
+        "cpu": round(sum(each.ru_utime + each.ru_stime for each in (own, others)), 2),
+    }
 
 
 def narrow_share(model: ir.Model) -> float | None:

@@ -55,6 +55,7 @@ class Row:
         held_out: The same on samples that it was not made on.
         labels: How many labels are right, before and after, and of how many.
         seconds: Wall-clock seconds.
+        cpu: Seconds of processors, which tells more where they are shared.
         megabytes: The most memory that the process had.
     """
 
@@ -76,6 +77,7 @@ class Row:
     held_out: float | None = None
     labels: tuple[int, int, int] | None = None
     seconds: float = 0.0
+    cpu: float | None = None
     megabytes: float | None = None
 
     @property

@@ -14,7 +14,7 @@ import pytest
 
 from onnxcast_models.jobs import child_environment
 from onnxcast_models.store import read_rows
-from tests.models.conftest import Break
+from tests.zoo_folder import Break
 
 pytest.importorskip("distributed")
 

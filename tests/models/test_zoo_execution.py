@@ -13,7 +13,7 @@ from onnxcast_models.jobs import Job, Limits
 from onnxcast_models.rows import Mode, Row
 from onnxcast_models.subjects import find_subjects
 from onnxcast_models.suite import jobs_of, left
-from tests.models.conftest import Break
+from tests.zoo_folder import Break
 
 MODES = [Mode("all-fp16"), Mode("none")]
 

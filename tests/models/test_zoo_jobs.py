@@ -13,7 +13,7 @@ import pytest
 from onnxcast_models.jobs import Job, Limits, child_environment, run_job
 from onnxcast_models.rows import Mode
 from onnxcast_models.subjects import find_subjects
-from tests.models.conftest import Break
+from tests.zoo_folder import Break
 
 
 @pytest.fixture
