@@ -21,7 +21,8 @@ BROUGHT = [entry for entry in CATALOGUE if isinstance(entry.origin, Installed | 
 
 
 def by_name(entry: Entry) -> str:
-    return entry.name
+    name: str = entry.name
+    return name
 
 
 def test_names_are_unique_and_fit_file_names() -> None:

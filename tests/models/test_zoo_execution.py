@@ -20,7 +20,8 @@ MODES = [Mode("all-fp16"), Mode("none")]
 
 @pytest.fixture
 def jobs(folder: Path) -> list[Job]:
-    return jobs_of(find_subjects(folder), MODES, None)
+    jobs: list[Job] = jobs_of(find_subjects(folder), MODES, None)
+    return jobs
 
 
 class Inline(Executor):
