@@ -177,6 +177,9 @@ def _wait(child: "subprocess.Popen[bytes]", deadline: float, stop: threading.Eve
 
 def _end(child: "subprocess.Popen[bytes]") -> None:
     """End what is left of a child and of the processes that it started."""
+    if sys.platform == "win32":  # which has no process groups
+        child.kill()
+        return
     with contextlib.suppress(ProcessLookupError, PermissionError):  # all have left
         os.killpg(child.pid, signal.SIGKILL)
 

@@ -17,7 +17,7 @@ import onnxcast
 from onnxcast.files import tensor_slots
 from onnxcast.graph.walk import model_graphs
 from onnxcast.policy import multiplied
-from onnxcast.verification.comparison import OutputError
+from onnxcast.verification.comparison import OutputError, Tolerance
 
 from .jobs import Job
 from .labels import labels_right
@@ -32,6 +32,12 @@ _MOVES = frozenset(
 """Ops that hand a weight on. A Cast is one of them: how a weight is stored is what counts."""
 
 _NARROW = frozenset({ir.DataType.FLOAT16, ir.DataType.BFLOAT16, ir.DataType.FLOAT8E4M3FN})
+
+
+_SLACK = 3.0
+"""How many times the tolerance passes on samples that a result was not made on: what fits one
+sample need not fit another as well, and what comes near a limit must not pass on one machine alone.
+"""
 
 
 def measure(job: Job) -> Row:
@@ -76,8 +82,11 @@ def _converted(job: Job, path: Path) -> Row:
     )
     result.save(path)
     report, held_out, why = result.report, None, ""
+    assert report.proof is not None
+    limit = report.proof.tolerance
+    loose = Tolerance(_SLACK * limit.max, _SLACK * limit.rms)
     for sample in job.samples[1:]:
-        proof = onnxcast.verify(job.model, path, inputs=sample, tolerance=job.tolerance)
+        proof = onnxcast.verify(job.model, path, inputs=sample, tolerance=loose)
         held_out = max(held_out or 0.0, _figure(proof.worst))
         if not proof.ok:
             why = why or f"on samples that it was not made on ({Path(sample).name}): "
@@ -95,7 +104,7 @@ def _converted(job: Job, path: Path) -> Row:
         narrow=narrow_share(result.model),
         narrow_bytes=sum(tensor.nbytes for tensor in narrow),
         pins=0 if report.plan is None else len(report.plan.pins()),
-        worst_error=None if report.proof is None else _figure(report.proof.worst),
+        worst_error=_figure(report.proof.worst),
         held_out=held_out,
         labels=labels_right(job, result.model),
     )
