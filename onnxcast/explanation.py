@@ -126,8 +126,8 @@ def _own_cast(model: ir.Model, node: ir.Node, target: Target, exact_bridges: boo
     pair = f"{'an unknown type' if source is None else of(source)} to {of(to)}"
     shapes, operand = Shapes(model), node.inputs[0]
     if target.casts is None:
-        shape = None if operand is None else shapes.of(operand)
-        return NodeCast("this Cast", pair, "one Cast", 1, bytes_of(shape, of(to).bits))
+        count = 1 if operand is None else shapes.elements(operand)
+        return NodeCast("this Cast", pair, "one Cast", 1, bytes_of(count, of(to).bits))
     route = Routes(target, types, shapes, exact_bridges=exact_bridges).of(node)
     if isinstance(route, IllegalCast):
         return NodeCast("this Cast", pair, f"not on {target.architecture}: {route.why}", 0, 0)
@@ -178,10 +178,10 @@ class _Coster:
         pair = f"{source} to {target}"
         if self._target.casts is None:
             return NodeCast(
-                where, pair, "one Cast", 1, bytes_of(self._shapes.of(value), target.bits)
+                where, pair, "one Cast", 1, bytes_of(self._shapes.elements(value), target.bits)
             )
         chain = self._chains.find(source, target)
         if chain is None:
             return NodeCast(where, pair, self._chains.why_not(source, target), 0, 0)
-        cost = bytes_of(self._shapes.of(value), chain.element_bits)
+        cost = bytes_of(self._shapes.elements(value), chain.element_bits)
         return NodeCast(where, pair, chain.described, chain.hops, cost)

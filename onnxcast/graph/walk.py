@@ -19,12 +19,12 @@ __all__ = [
 
 def bodies(node: ir.Node) -> Iterator[ir.Graph]:
     """The subgraphs that `node` holds, in attribute order."""
-    for attribute in node.attributes.values():
-        if attribute.is_ref():
-            continue
-        if attribute.type == ir.AttributeType.GRAPH:
-            yield attribute.as_graph()
-        elif attribute.type == ir.AttributeType.GRAPHS:
+    for attribute in node.attributes.data.values():  # the dict itself: this is asked most
+        kind = attribute.type
+        if kind is ir.AttributeType.GRAPH:
+            if not attribute.is_ref():
+                yield attribute.as_graph()
+        elif kind is ir.AttributeType.GRAPHS and not attribute.is_ref():
             yield from attribute.as_graphs()
 
 
@@ -35,7 +35,7 @@ def nested_graphs(graph: ir.Graph) -> Iterator[ir.Graph]:
         current = pending.pop()
         yield current
         # Most nodes of a large model have no attributes at all, which is quickly seen.
-        inner = [body for node in current if node.attributes for body in bodies(node)]
+        inner = [body for node in current if node.attributes.data for body in bodies(node)]
         pending.extend(reversed(inner))
 
 

@@ -69,15 +69,15 @@ def make_plan(model: ir.Model, policy: Policy, target: Target) -> Plan:
     policy.selection.check(nodes)
     groups = find_groups(graphs, types)
     labels = {group.node: label(group.node) for group in groups if not group.node.name}
+    shapes = Shapes(model)
     if policy.format is None:
-        return Plan(dict.fromkeys(groups, wide(Reason.SCOPE)), types, labels)
+        return Plan(dict.fromkeys(groups, wide(Reason.SCOPE)), types, labels, shapes)
     choices = {node: policy.selection.choice(node) for node in nodes}
     planner = _Planner(model, nodes, policy, target, types)
     decided, fallbacks = planner.decide(groups, choices), dict[ir.Node, str]()
     other = policy.falling_back()
     wanted = (policy.format, policy.fallback)
     dtypes = {target.realised(each).dtype for each in wanted if each is not None}
-    shapes = Shapes(model)
     layers = [Layer(Borders(nodes, policy, target, types, shapes, dtypes), decided)]
     if other is not None:
         fallbacks = find_fallbacks(decided)
@@ -87,7 +87,7 @@ def make_plan(model: ir.Model, policy: Policy, target: Target) -> Plan:
     decisions, bound = settle(layers, policy.scope, chosen, fallbacks)
     if policy.scope is Scope.INPUTS:
         decisions = {group: planner.at_inputs(group, each) for group, each in decisions.items()}
-    return Plan(decisions, types, labels, bound, fallbacks)
+    return Plan(decisions, types, labels, shapes, bound, fallbacks)
 
 
 class _Planner:
