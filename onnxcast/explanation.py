@@ -12,7 +12,7 @@ from onnxcast.formats import FLOAT32, Format, of
 from onnxcast.graph.edit import cast_target, constant_of
 from onnxcast.graph.shapes import Shapes, bytes_of
 from onnxcast.graph.types import ElementTypes
-from onnxcast.graph.walk import label, model_graphs, op_name
+from onnxcast.graph.walk import label, model_nodes, op_name
 from onnxcast.planning import Decision, Form, Group, IllegalCast, Plan, Routes
 from onnxcast.targets import Chains, Target
 
@@ -67,7 +67,7 @@ def find_node(model: ir.Model, name: str) -> ir.Node:
     """
     if not isinstance(name, str):
         raise InputError(f"node {name!r}: the name of a node or of one of its results is wanted")
-    nodes = [node for graph in model_graphs(model) for node in graph]
+    nodes = list(model_nodes(model))
     found = [node for node in nodes if name in (node.name, label(node))]
     found = found or [
         node for node in nodes if any(value.name == name for value in node.outputs if name)

@@ -8,7 +8,7 @@ import onnx_ir as ir
 
 from onnxcast.errors import InputError
 from onnxcast.files import tensor_slots, to_proto
-from onnxcast.graph.walk import function_graphs, label, model_graphs
+from onnxcast.graph.walk import function_graphs, label, model_nodes
 
 __all__ = ["check_functions", "fault", "without_files"]
 
@@ -32,18 +32,17 @@ def check_functions(model: ir.Model) -> None:
                     f"graph {graph.name!r} in a function gives {value.name!r}, which is not made "
                     "in it: make it there, by an Identity"
                 )
-    for graph in model_graphs(model):
-        for node in graph:
-            function = model.functions.get(node.op_identifier())
-            if function is None:
-                continue
-            taken, given = len(function.inputs), len(function.outputs)
-            if len(node.inputs) > taken or len(node.outputs) != given:
-                raise InputError(
-                    f"call {label(node)} has {len(node.inputs)} operands and {len(node.outputs)} "
-                    f"results, function {function.domain}::{function.name} has {taken} and {given}"
-                    ": make them agree"
-                )
+    for node in model_nodes(model):
+        function = model.functions.get(node.op_identifier())
+        if function is None:
+            continue
+        taken, given = len(function.inputs), len(function.outputs)
+        if len(node.inputs) > taken or len(node.outputs) != given:
+            raise InputError(
+                f"call {label(node)} has {len(node.inputs)} operands and {len(node.outputs)} "
+                f"results, function {function.domain}::{function.name} has {taken} and {given}"
+                ": make them agree"
+            )
 
 
 def _is_made_in(graph: ir.Graph, value: ir.Value) -> bool:

@@ -9,7 +9,9 @@ __all__ = [
     "function_graphs",
     "label",
     "main_graphs",
+    "main_nodes",
     "model_graphs",
+    "model_nodes",
     "nested_graphs",
     "op_name",
     "upstream",
@@ -54,6 +56,30 @@ def model_graphs(model: ir.Model) -> Iterator[ir.Graph]:
     """Every graph of the model: main, subgraphs, function bodies and their subgraphs."""
     yield from main_graphs(model)
     yield from function_graphs(model)
+
+
+def main_nodes(model: ir.Model) -> Iterator[ir.Node]:
+    """The nodes of `main_graphs`, in that order."""
+    yield from _nodes(model.graph)
+
+
+def model_nodes(model: ir.Model) -> Iterator[ir.Node]:
+    """The nodes of `model_graphs`, in that order."""
+    yield from _nodes(model.graph)
+    for function in model.functions.values():
+        yield from _nodes(function.graph)
+
+
+def _nodes(scope: ir.Graph) -> Iterator[ir.Node]:
+    """The nodes of `nested_graphs`, each graph gone through once."""
+    pending = [scope]
+    while pending:
+        inner: list[ir.Graph] = []
+        for node in pending.pop():
+            if node.attributes.data:
+                inner.extend(bodies(node))
+            yield node
+        pending.extend(reversed(inner))
 
 
 def values(graph: ir.Graph) -> Iterator[ir.Value]:

@@ -170,7 +170,10 @@ def _guard(value: ir.Value, schemas: Schemas) -> ShrinkGuard | None:
 
 def _overflows(tensor: ir.TensorProtocol, narrow: formats.Format) -> bool:
     """Whether a finite number in `tensor` has no finite neighbour in `narrow`."""
-    largest = np.array([weight_range(tensor).finite_absmax])
+    magnitude = weight_range(tensor).finite_absmax
+    if magnitude <= narrow.max:
+        return False
+    largest = np.array([magnitude])
     return not np.isfinite(formats.round_to(largest, narrow, saturate=False)[0])
 
 

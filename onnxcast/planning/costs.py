@@ -8,7 +8,7 @@ from onnxcast import formats
 from onnxcast.graph.edit import cast_target
 from onnxcast.graph.shapes import Shapes, bytes_of
 from onnxcast.graph.types import ElementTypes
-from onnxcast.graph.walk import model_graphs
+from onnxcast.graph.walk import model_nodes
 from onnxcast.planning.routes import Route, Routes
 from onnxcast.targets import Target
 
@@ -31,9 +31,7 @@ class CastCosts(NamedTuple):
 
 def cast_costs(model: ir.Model, target: Target, shapes: Shapes | None = None) -> CastCosts:
     """The costs of the Casts of `model` on `target`; `shapes` may be those before they came."""
-    casts = [
-        node for graph in model_graphs(model) for node in graph if cast_target(node) is not None
-    ]
+    casts = [node for node in model_nodes(model) if cast_target(node) is not None]
     shapes, routes = shapes or Shapes(model), None
     if target.casts is not None and casts:
         routes = Routes(target, ElementTypes(model, in_functions=True), shapes)

@@ -72,7 +72,7 @@ def make_plan(model: ir.Model, policy: Policy, target: Target) -> Plan:
     shapes = Shapes(model)
     if policy.format is None:
         return Plan(dict.fromkeys(groups, wide(Reason.SCOPE)), types, labels, shapes)
-    choices = {node: policy.selection.choice(node) for node in nodes}
+    choices = _choices(nodes, policy)
     planner = _Planner(model, nodes, policy, target, types)
     decided, fallbacks = planner.decide(groups, choices), dict[ir.Node, str]()
     other = policy.falling_back()
@@ -83,11 +83,18 @@ def make_plan(model: ir.Model, policy: Policy, target: Target) -> Plan:
         fallbacks = find_fallbacks(decided)
         fallen = _Planner(model, nodes, other, target, types).decide(groups, choices)
         layers.append(Layer(Borders(nodes, other, target, types, shapes, dtypes), fallen))
-    chosen = {node for node, choice in choices.items() if choice is not None}
-    decisions, bound = settle(layers, policy.scope, chosen, fallbacks)
+    decisions, bound = settle(layers, policy.scope, choices.keys(), fallbacks)
     if policy.scope is Scope.INPUTS:
         decisions = {group: planner.at_inputs(group, each) for group, each in decisions.items()}
     return Plan(decisions, types, labels, shapes, bound, fallbacks)
+
+
+def _choices(nodes: list[ir.Node], policy: Policy) -> dict[ir.Node, Choice]:
+    """What the user says about nodes, of which most say nothing."""
+    if policy.selection.is_empty:
+        return {}
+    found = ((node, policy.selection.choice(node)) for node in nodes)
+    return {node: choice for node, choice in found if choice is not None}
 
 
 class _Planner:
@@ -112,12 +119,12 @@ class _Planner:
         self._constants: Pins = {}
 
     def decide(
-        self, groups: list[Group], choices: Mapping[ir.Node, Choice | None]
+        self, groups: list[Group], choices: Mapping[ir.Node, Choice]
     ) -> dict[Group, Decision | None]:
         """What each group gets; None for a carrier that may be narrow."""
         self._constants = constant_pins(groups, self._types, self._narrow)
         self._analysed = self._pins_of(groups)
-        return {group: self._decision(group, choices[group.node]) for group in groups}
+        return {group: self._decision(group, choices.get(group.node)) for group in groups}
 
     def _pins_of(self, groups: list[Group]) -> Pins:
         """Pins found by looking at more than one node."""
