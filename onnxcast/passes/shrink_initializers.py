@@ -72,9 +72,7 @@ class ShrinkInitializersPass(ir.passes.InPlacePass):
         self.findings = []
         schemas = Schemas(model)
         candidates = [
-            value
-            for value in _constants(model)
-            if any(_narrows(node) for node in value.consumers())
+            value for value in _constants(model) if any(_narrows(use.node) for use in value.uses())
         ]
         guards = {value: _guard(value, schemas) for value in candidates}
         _guard_shared(guards, model)

@@ -1,6 +1,6 @@
 """Make the plan: what each group gets by itself, and then what its neighbours make of it."""
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 
 import onnx_ir as ir
 
@@ -115,6 +115,7 @@ class _Planner:
         self._multiplying = Multiplying(policy, target, narrow, self._legality)
         self._nodes = nodes
         self._inputs = {v for v in model.graph.inputs if not v.is_initializer()}
+        self._forms: dict[Hashable, tuple[Form, Why | None]] = {}
         self._analysed: Pins = {}
         self._constants: Pins = {}
 
@@ -170,6 +171,14 @@ class _Planner:
 
     def _form(self, group: Group) -> tuple[Form, Why | None]:
         """How `group` could use the format, and what refuses its native form."""
+        alike = self._legality.likeness(group)
+        if alike is None:
+            return self._found_form(group)
+        if alike not in self._forms:
+            self._forms[alike] = self._found_form(group)
+        return self._forms[alike]
+
+    def _found_form(self, group: Group) -> tuple[Form, Why | None]:
         if group.kind not in (Kind.SCHEMA, Kind.TIED):
             return Form.WIDE, None
         if self._policy.is_float32r and group.kind is Kind.TIED:
