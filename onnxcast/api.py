@@ -12,7 +12,7 @@ import onnx_ir as ir
 from onnxcast.conversion import Conversion
 from onnxcast.errors import InputError, VerificationError
 from onnxcast.explanation import Explanation, explain_node, find_node
-from onnxcast.files import Source, read_model
+from onnxcast.files import Source, collector_paused, read_model
 from onnxcast.formats import FLOAT32R_BITS
 from onnxcast.graph.check import check_functions
 from onnxcast.lock import asked, passes_asked, read_lock
@@ -56,7 +56,8 @@ def plan(
         InputError: A bad model or option.
     """
     policy, chosen = _request(target, options)
-    return make_plan(_prepared(model, policy, chosen), policy, chosen)
+    with collector_paused():
+        return make_plan(_prepared(model, policy, chosen), policy, chosen)
 
 
 def explain(
@@ -78,8 +79,9 @@ def explain(
         InputError: A bad model or option, or no such node.
     """
     policy, chosen = _request(target, options)
-    prepared = _prepared(model, policy, chosen)
-    plan = make_plan(prepared, policy, chosen)
+    with collector_paused():
+        prepared = _prepared(model, policy, chosen)
+        plan = make_plan(prepared, policy, chosen)
     found = find_node(prepared, node)
     return explain_node(prepared, found, plan, chosen, exact_bridges=policy.exact_bridges)
 
@@ -253,29 +255,31 @@ def optimize(  # noqa: PLR0913 - one keyword per option, as on the command line
         lock.check_target(chosen.name, chosen.digest)
     deadline = math.inf if budget_seconds is None else time.monotonic() + budget_seconds
     clock = Clock(progress)
-    with clock.step("read the model"):
-        source = _read(model)
-    run = Conversion(source, request, chosen, clock, asked_for)
-    if not verify:
-        run.raise_opset(opset, None, None)
-        run.prepare(forget=forget_pins)
-        run.pin_as(lock)
-        return run.narrow("not verified")
+    with collector_paused():
+        with clock.step("read the model"):
+            source = _read(model)
+        run = Conversion(source, request, chosen, clock, asked_for)
+        if not verify:
+            run.raise_opset(opset, None, None)
+            run.prepare(forget=forget_pins)
+            run.pin_as(lock)
+            return run.narrow("not verified")
     samples = samples_of(source.model, inputs, input_shapes)
     limit = tolerance_of(passes["tolerance"], request.narrowest)
     budget = budget_of(passes, source.model, samples, limit)
     exactly = budget is not None
     searches = repair and lock is None
     with Worker() as worker:
-        run.raise_opset(opset, samples, worker)
-        run.learn_types(samples, worker)
-        run.prepare(forget=forget_pins)
-        run.pin_as(lock)
-        if lock is None:
-            run.find_fallbacks(samples, worker)
-        if searches:
-            run.pin_ranges(samples, worker, only_rank=exactly)
-        result = run.narrow(samples.origin, once=not searches)
+        with collector_paused():
+            run.raise_opset(opset, samples, worker)
+            run.learn_types(samples, worker)
+            run.prepare(forget=forget_pins)
+            run.pin_as(lock)
+            if lock is None:
+                run.find_fallbacks(samples, worker)
+            if searches:
+                run.pin_ranges(samples, worker, only_rank=exactly)
+            result = run.narrow(samples.origin, once=not searches)
         with run.against_source(samples, budget or limit, worker) as prover:
             proved = None
             if searches:

@@ -263,7 +263,7 @@ class Conversion:
             findings=tuple(self._findings),
             chains=tuple(each for each in chains if each.chain.hops > 1),
             before=self._before,
-            after=measure(self._model, self._target),
+            after=measure(self._model, self._target, None if plan is None else plan.shapes),
             inputs=origin,
             proof=None,
             seconds=self._clock.seconds,

@@ -12,7 +12,7 @@ from onnxcast.formats import FLOAT32, Format, of
 from onnxcast.graph.edit import cast_target, constant_of
 from onnxcast.graph.shapes import Shapes, bytes_of
 from onnxcast.graph.types import ElementTypes
-from onnxcast.graph.walk import label, model_graphs, op_name
+from onnxcast.graph.walk import label, model_nodes, op_name
 from onnxcast.planning import Decision, Form, Group, IllegalCast, Plan, Routes
 from onnxcast.targets import Chains, Target
 
@@ -67,7 +67,7 @@ def find_node(model: ir.Model, name: str) -> ir.Node:
     """
     if not isinstance(name, str):
         raise InputError(f"node {name!r}: the name of a node or of one of its results is wanted")
-    nodes = [node for graph in model_graphs(model) for node in graph]
+    nodes = list(model_nodes(model))
     found = [node for node in nodes if name in (node.name, label(node))]
     found = found or [
         node for node in nodes if any(value.name == name for value in node.outputs if name)
@@ -126,8 +126,8 @@ def _own_cast(model: ir.Model, node: ir.Node, target: Target, exact_bridges: boo
     pair = f"{'an unknown type' if source is None else of(source)} to {of(to)}"
     shapes, operand = Shapes(model), node.inputs[0]
     if target.casts is None:
-        shape = None if operand is None else shapes.of(operand)
-        return NodeCast("this Cast", pair, "one Cast", 1, bytes_of(shape, of(to).bits))
+        count = 1 if operand is None else shapes.elements(operand)
+        return NodeCast("this Cast", pair, "one Cast", 1, bytes_of(count, of(to).bits))
     route = Routes(target, types, shapes, exact_bridges=exact_bridges).of(node)
     if isinstance(route, IllegalCast):
         return NodeCast("this Cast", pair, f"not on {target.architecture}: {route.why}", 0, 0)
@@ -178,10 +178,10 @@ class _Coster:
         pair = f"{source} to {target}"
         if self._target.casts is None:
             return NodeCast(
-                where, pair, "one Cast", 1, bytes_of(self._shapes.of(value), target.bits)
+                where, pair, "one Cast", 1, bytes_of(self._shapes.elements(value), target.bits)
             )
         chain = self._chains.find(source, target)
         if chain is None:
             return NodeCast(where, pair, self._chains.why_not(source, target), 0, 0)
-        cost = bytes_of(self._shapes.of(value), chain.element_bits)
+        cost = bytes_of(self._shapes.elements(value), chain.element_bits)
         return NodeCast(where, pair, chain.described, chain.hops, cost)

@@ -15,6 +15,7 @@ import onnx_ir as ir
 
 from onnxcast.diagnostics import Diagnostic
 from onnxcast.files import tensor_slots
+from onnxcast.graph.shapes import Shapes
 from onnxcast.graph.walk import label, model_graphs
 from onnxcast.planning import Plan, Route, cast_costs
 from onnxcast.search import SearchRecord
@@ -50,11 +51,17 @@ class Measure:
     tensor_bytes: int
 
 
-def measure(model: ir.Model, target: Target) -> Measure:
-    """Count what is in `model`, and what its Casts cost on `target`; weights are not read."""
-    costs = cast_costs(model, target)
+def measure(model: ir.Model, target: Target, shapes: Shapes | None = None) -> Measure:
+    """Count what is in `model`, and what its Casts cost on `target`; weights are not read.
+
+    Args:
+        model: The model.
+        target: Prices Casts.
+        shapes: Of the model before Casts were added, if they are known.
+    """
+    costs = cast_costs(model, target, shapes)
     return Measure(
-        nodes=sum(1 for graph in model_graphs(model) for _ in graph),
+        nodes=sum(map(len, model_graphs(model))),
         casts=costs.casts,
         hops=costs.hops,
         cast_bytes=costs.bytes,

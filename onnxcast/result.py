@@ -13,7 +13,7 @@ from typing import Any
 import onnx
 import onnx_ir as ir
 
-from onnxcast.files import Progress, check_output, commit, to_proto
+from onnxcast.files import Progress, check_output, collector_paused, commit, to_proto
 from onnxcast.graph.check import without_files
 from onnxcast.report import Report
 from onnxcast.verification.proof import Proof
@@ -73,7 +73,7 @@ class Result:
 
     def to_proto(self) -> onnx.ModelProto:
         """The model as a proto, its weights narrowed and in memory."""
-        with without_files(self.model):
+        with without_files(self.model), collector_paused():
             return to_proto(self.model)
 
     def save(
@@ -95,7 +95,8 @@ class Result:
         """
         source = Path(self.report.source) if self.report.source else None
         check_output(Path(path), source, force=force)
-        return commit(self.model, Path(path), progress=progress)
+        with collector_paused():
+            return commit(self.model, Path(path), progress=progress)
 
 
 class Clock:

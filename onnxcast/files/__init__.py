@@ -1,7 +1,7 @@
 """Files: any kind of model read and checked, weights in chunks, and the one commit of a result."""
 
 from onnxcast.files.kinds import is_special
-from onnxcast.files.maps import from_proto, has_maps, to_proto
+from onnxcast.files.maps import from_proto, to_proto
 from onnxcast.files.read import Source, collector_paused, read_model
 from onnxcast.files.slots import Slot, tensor_slots
 from onnxcast.files.weights import NarrowedTensor, WeightRange, chunks, weight_range
@@ -19,7 +19,6 @@ __all__ = [
     "commit",
     "default_output",
     "from_proto",
-    "has_maps",
     "is_special",
     "read_model",
     "tensor_slots",

@@ -4,7 +4,7 @@ Only ``ai.onnx.ml`` gives maps (ZipMap), and nothing of onnxcast touches one: wh
 memory the type is in the value's metadata, and its declared type is empty.
 """
 
-__all__ = ["from_proto", "has_maps", "to_proto"]
+__all__ = ["from_proto", "to_proto"]
 
 import base64
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ def from_proto(proto: onnx.ModelProto) -> ir.Model:
     Raises:
         onnx_ir.serde.SerdeError: Something else in the model cannot be held.
     """
-    for info in _declared(proto):
+    for info in _declared(proto) if _may_have(proto) else ():
         if _has_map(info.type):
             text = base64.b64encode(info.type.SerializeToString(deterministic=True)).decode()
             info.metadata_props.add(key=_KEY, value=text)
@@ -38,7 +38,7 @@ def to_proto(model: ir.Model) -> onnx.ModelProto:
         onnx_ir.serde.SerdeError: A tensor cannot be read.
     """
     proto = ir.to_proto(model)
-    for info in _declared(proto):
+    for info in _declared(proto) if _may_have(proto) else ():
         for index, entry in enumerate(info.metadata_props):
             if entry.key == _KEY:
                 info.type.ParseFromString(base64.b64decode(entry.value))
@@ -47,9 +47,15 @@ def to_proto(model: ir.Model) -> onnx.ModelProto:
     return proto
 
 
-def has_maps(model: ir.Model) -> bool:
-    """Whether a graph input or output of `model` is of a map type."""
-    return any(_KEY in v.metadata_props for v in (*model.graph.inputs, *model.graph.outputs))
+def _may_have(proto: onnx.ModelProto) -> bool:
+    """Whether maps may be in `proto`: no op of ONNX itself has one. To look at all takes longer."""
+    imports = (proto.opset_import, *(function.opset_import for function in proto.functions))
+    if any(each.domain not in ("", "ai.onnx") for opsets in imports for each in opsets):
+        return True
+    return any(
+        _has_map(info.type) or any(entry.key == _KEY for entry in info.metadata_props)
+        for info in (*proto.graph.input, *proto.graph.output)
+    )
 
 
 def _declared(proto: onnx.ModelProto) -> Iterator[onnx.ValueInfoProto]:

@@ -5,15 +5,17 @@ from collections.abc import Iterator
 
 import onnx
 import onnx_ir as ir
-from onnx_ir.passes.common import CheckerPass
 
 from onnxcast.errors import InputError
-from onnxcast.files import has_maps, tensor_slots, to_proto
-from onnxcast.graph.walk import function_graphs, label, model_graphs
+from onnxcast.files import tensor_slots, to_proto
+from onnxcast.graph.walk import function_graphs, label, model_nodes
 
 __all__ = ["check_functions", "fault", "without_files"]
 
 _LENGTH = 300
+
+_LARGE = 1000
+"""Initializers of more bytes are not handed to the checker."""
 
 
 def check_functions(model: ir.Model) -> None:
@@ -30,18 +32,17 @@ def check_functions(model: ir.Model) -> None:
                     f"graph {graph.name!r} in a function gives {value.name!r}, which is not made "
                     "in it: make it there, by an Identity"
                 )
-    for graph in model_graphs(model):
-        for node in graph:
-            function = model.functions.get(node.op_identifier())
-            if function is None:
-                continue
-            taken, given = len(function.inputs), len(function.outputs)
-            if len(node.inputs) > taken or len(node.outputs) != given:
-                raise InputError(
-                    f"call {label(node)} has {len(node.inputs)} operands and {len(node.outputs)} "
-                    f"results, function {function.domain}::{function.name} has {taken} and {given}"
-                    ": make them agree"
-                )
+    for node in model_nodes(model):
+        function = model.functions.get(node.op_identifier())
+        if function is None:
+            continue
+        taken, given = len(function.inputs), len(function.outputs)
+        if len(node.inputs) > taken or len(node.outputs) != given:
+            raise InputError(
+                f"call {label(node)} has {len(node.inputs)} operands and {len(node.outputs)} "
+                f"results, function {function.domain}::{function.name} has {taken} and {given}"
+                ": make them agree"
+            )
 
 
 def _is_made_in(graph: ir.Graph, value: ir.Value) -> bool:
@@ -58,15 +59,44 @@ def fault(model: ir.Model, *, full: bool) -> str:
         model: It is as it was afterwards.
         full: Whether shapes and types are inferred and must agree with the declared ones.
     """
-    with without_files(model):
-        try:
-            if has_maps(model):  # which onnx_ir would leave out; such models are small
-                onnx.checker.check_model(to_proto(model), full_check=full)
-            else:
-                CheckerPass(full_check=full)(model)
-        except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError) as error:
-            return " ".join(str(error).split())[:_LENGTH]
+    with _without_weights(model) as weights:
+        proto = to_proto(model)
+    proto.graph.input.extend(weights)
+    try:
+        onnx.checker.check_model(proto, full_check=full)
+    except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError) as error:
+        return " ".join(str(error).split())[:_LENGTH]
     return ""
+
+
+@contextlib.contextmanager
+def _without_weights(model: ir.Model) -> Iterator[list[onnx.ValueInfoProto]]:
+    """Take the large initializers out of the main graph: the checker takes no more than 2 GiB.
+
+    Yields:
+        What the graph would have to take instead.
+    """
+    initializers = model.graph.initializers
+    before = dict(initializers)
+    large = {
+        name: value.const_value
+        for name, value in before.items()
+        if value.const_value is not None and value.const_value.nbytes > _LARGE
+    }
+    inputs = [
+        onnx.helper.make_tensor_value_info(name, tensor.dtype, tensor.shape.numpy())
+        for name, tensor in large.items()
+        if not before[name].is_graph_input()
+    ]
+    for name in large:
+        del initializers[name]
+    try:
+        with without_files(model):
+            yield inputs
+    finally:
+        if large:  # in their order
+            initializers.clear()
+            initializers.update(before)
 
 
 @contextlib.contextmanager

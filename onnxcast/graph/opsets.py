@@ -9,7 +9,7 @@ import onnx_ir as ir
 from onnxcast.errors import InputError, RefusedError
 from onnxcast.files import from_proto, tensor_slots, to_proto
 from onnxcast.graph.check import fault
-from onnxcast.graph.schemas import ONNX_DOMAINS, Schemas, signature_of, type_string
+from onnxcast.graph.schemas import ONNX_DOMAINS, signature_of, type_string
 from onnxcast.graph.walk import bodies, values
 
 __all__ = ["import_onnx", "onnx_opset", "opset_for_cast", "raise_opset", "wanted_opset"]
@@ -33,7 +33,8 @@ _CONVERTER_FAULTS = (
 
 def onnx_opset(model: ir.Model) -> int | None:
     """Opset of the ONNX domain that `model` imports under either of its names; None if none."""
-    return Schemas(model).version(ir.node("Cast", []))
+    imports = model.opset_imports
+    return next((imports[name] for name in ONNX_DOMAINS if name in imports), None)
 
 
 def opset_for_cast(dtype: ir.DataType, current: int) -> int:

@@ -1,5 +1,6 @@
 """Casts that give what an earlier one gives, in the same scope or in one around it."""
 
+from collections.abc import Iterator
 from typing import TypeAlias
 
 import onnx_ir as ir
@@ -17,31 +18,27 @@ _Key: TypeAlias = tuple[ir.Value, ir.DataType, bool, str]
 def repeated_casts(model: ir.Model) -> dict[ir.Value, ir.Value]:
     """Results of Casts that repeat another, each with the first's, which its readers can see."""
     found: dict[ir.Value, ir.Value] = {}
-    for graph in (model.graph, *(function.graph for function in model.functions.values())):
-        _search(graph, {}, found)
+    for scope in (model.graph, *(function.graph for function in model.functions.values())):
+        known: dict[_Key, ir.Value] = {}  # first results in the graphs around the place in hand
+        pending: list[tuple[Iterator[ir.Node], list[_Key]]] = [(iter(scope), [])]
+        while pending:
+            nodes, own = pending[-1]
+            for node in nodes:
+                key = _meaning(node, found)
+                if key in known:
+                    found[node.outputs[0]] = known[key]
+                elif key is not None:
+                    known[key] = node.outputs[0]
+                    own.append(key)
+                inner = list(bodies(node)) if node.attributes.data else []
+                if inner:  # first what is in them, then the rest of the nodes
+                    pending.extend((iter(body), []) for body in reversed(inner))
+                    break
+            else:
+                pending.pop()
+                for key in own:
+                    del known[key]
     return found
-
-
-def _search(graph: ir.Graph, known: dict[_Key, ir.Value], found: dict[ir.Value, ir.Value]) -> None:
-    """Add the repeats in `graph` and what it holds to `found`.
-
-    Args:
-        graph: A scope.
-        known: First results that are defined before it, in scopes around it; left as it was.
-        found: Repeats so far.
-    """
-    own = []
-    for node in graph:
-        key = _meaning(node, found)
-        if key in known:
-            found[node.outputs[0]] = known[key]
-        elif key is not None:
-            known[key] = node.outputs[0]
-            own.append(key)
-        for body in bodies(node) if node.attributes else ():
-            _search(body, known, found)
-    for key in own:
-        del known[key]
 
 
 def _meaning(node: ir.Node, found: dict[ir.Value, ir.Value]) -> _Key | None:

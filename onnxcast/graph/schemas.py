@@ -160,6 +160,7 @@ class Schemas:
             for graph in nested_graphs(function.graph)
         }
         self._known: dict[tuple[int, str, str], Signature | None] = {}
+        self._model_id = id(self._model_opsets)
 
     def opsets(self, graph: ir.Graph | None) -> Mapping[str, int]:
         """The opset imports in force in `graph`: a function's own, else the model's."""
@@ -182,9 +183,13 @@ class Schemas:
         """Signature of `node`; None if it is a call or its op is not known."""
         if self._functions and self.is_call(node):
             return None
-        key = id(self.opsets(node.graph)), node.domain, node.op_type
-        if key not in self._known:
+        # Most models have no functions, and this is asked for every node.
+        imports = id(self.opsets(node.graph)) if self._function_opsets else self._model_id
+        key = imports, node.domain, node.op_type
+        try:
+            return self._known[key]
+        except KeyError:
             version = self.version(node)
             found = None if version is None else signature_of(node.domain, node.op_type, version)
             self._known[key] = found
-        return self._known[key]
+            return found

@@ -8,12 +8,10 @@ from collections.abc import Iterator, Mapping
 import onnx
 import onnx_ir as ir
 
-from onnxcast.graph.walk import bodies, model_graphs
+from onnxcast.graph.skeleton import skeleton
+from onnxcast.graph.walk import bodies
 
 __all__ = ["Shapes", "bytes_of", "elements"]
-
-_LARGE = 1024
-"""Initializers of more bytes are no shapes, and are not handed to the inference."""
 
 _logger = logging.getLogger(__name__)
 
@@ -22,60 +20,76 @@ class Shapes:
     """Shapes of the values of `model`: declared, or else inferred by onnx.
 
     They serve to weigh one thing against another, and nothing is right or wrong by them. Values
-    inside functions have the declared ones only. The inference runs once, on demand.
+    inside functions have the declared ones only. The inference runs once, on demand; what a Cast
+    gives that was added later has the shape of what it reads.
     """
 
     def __init__(self, model: ir.Model) -> None:
         self._model = model
+        self._elements: dict[ir.Value, int] = {}
 
     def of(self, value: ir.Value) -> ir.Shape | None:
         """The shape of `value`; None if not even its rank is known."""
-        return self._inferred.get(value) if value.shape is None else value.shape
+        value = self._with_shape(value)
+        if value.shape is not None:
+            return value.shape
+        inferred = self._inferred.get(value)
+        return None if inferred is None else ir.Shape(map(_size, inferred.dim))
+
+    def is_ranked(self, value: ir.Value) -> bool:
+        """Whether the rank of `value` is known."""
+        value = self._with_shape(value)
+        return value.shape is not None or value in self._inferred
+
+    def elements(self, value: ir.Value) -> int:
+        """How many elements `value` has; 1 if not even its rank is known."""
+        if value not in self._elements:
+            known = self._with_shape(value)
+            if known.shape is None:
+                inferred = self._inferred.get(known)
+                count = 1 if inferred is None else math.prod(map(_count, inferred.dim))
+            else:
+                count = elements(known.shape)
+            self._elements[value] = count
+        return self._elements[value]
+
+    def _with_shape(self, value: ir.Value) -> ir.Value:
+        """`value`, or what it is cast from if it came after the inference."""
+        while value.shape is None and value not in self._inferred:
+            node = value.producer()
+            before = node.inputs[0] if node is not None and node.op_type == "Cast" else None
+            if before is None:
+                break
+            value = before
+        return value
 
     @functools.cached_property
-    def _inferred(self) -> Mapping[ir.Value, ir.Shape]:
+    def _inferred(self) -> Mapping[ir.Value, onnx.TensorShapeProto]:
         try:
-            proto = onnx.shape_inference.infer_shapes(_hollow(self._model), data_prop=True)
+            proto = onnx.shape_inference.infer_shapes(skeleton(self._model), data_prop=True)
         except Exception as error:  # a shape is a bonus, whatever goes wrong
             _logger.info("shapes not inferred: %s", error)
             return {}
         return dict(_pairs(self._model.graph, proto.graph))
 
 
-def _hollow(model: ir.Model) -> onnx.ModelProto:
-    """`model` without the contents of large initializers."""
-    held: dict[ir.Value, ir.TensorProtocol] = {}
-    try:
-        for graph in model_graphs(model):
-            for value in graph.initializers.values():
-                tensor = value.const_value
-                if tensor is not None and tensor.nbytes > _LARGE:
-                    held[value] = tensor
-                    value.const_value = _placeholder(tensor)
-        return ir.to_proto(model)
-    finally:
-        for value, tensor in held.items():
-            value.const_value = tensor
-
-
-def _placeholder(tensor: ir.TensorProtocol) -> ir.ExternalTensor:
-    shape = ir.Shape(tensor.shape.numpy())
-    return ir.ExternalTensor("none", 0, 0, tensor.dtype, shape=shape, name=tensor.name or "")
-
-
-def _pairs(graph: ir.Graph, proto: onnx.GraphProto) -> Iterator[tuple[ir.Value, ir.Shape]]:
+def _pairs(
+    graph: ir.Graph, proto: onnx.GraphProto
+) -> Iterator[tuple[ir.Value, onnx.TensorShapeProto]]:
     """Values without a declared shape, with the one in `proto`, in subgraphs too."""
     pending = [(graph, proto)]
     while pending:
         graph, proto = pending.pop()
         known = {each.name: each.type for each in (*proto.value_info, *proto.output)}
-        for node, copy in zip(graph, proto.node, strict=True):
+        for index, node in enumerate(graph):
             for value in node.outputs:
-                type_ = known.get(value.name or "")
-                if value.shape is None and type_ is not None and _has_shape(type_):
-                    yield value, ir.Shape(map(_size, type_.tensor_type.shape.dim))
-            if node.attributes:
-                pending.extend(zip(bodies(node), _bodies(copy), strict=True))
+                if value.shape is None and value.name in known:
+                    type_ = known[value.name].tensor_type
+                    if type_.HasField("shape"):
+                        yield value, type_.shape
+            inner = list(bodies(node))
+            if inner:
+                pending.extend(zip(inner, _bodies(proto.node[index]), strict=True))
 
 
 def _bodies(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
@@ -86,12 +100,13 @@ def _bodies(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
         yield from attribute.graphs
 
 
-def _has_shape(type_: onnx.TypeProto) -> bool:
-    return bool(type_.HasField("tensor_type") and type_.tensor_type.HasField("shape"))
-
-
 def _size(dim: onnx.TensorShapeProto.Dimension) -> int | str | None:
     return dim.dim_value if dim.HasField("dim_value") else dim.dim_param or None
+
+
+def _count(dim: onnx.TensorShapeProto.Dimension) -> int:
+    """What `dim` counts: 1 if it is not known."""
+    return dim.dim_value if dim.HasField("dim_value") and dim.dim_value >= 0 else 1
 
 
 def elements(shape: ir.Shape | None) -> int:
@@ -99,6 +114,6 @@ def elements(shape: ir.Shape | None) -> int:
     return math.prod(size for size in shape or () if isinstance(size, int) and size >= 0)
 
 
-def bytes_of(shape: ir.Shape | None, bits: int) -> int:
-    """Bytes of a value of `shape` with so many bits an element."""
-    return -(-elements(shape) * bits // 8)
+def bytes_of(count: int, bits: int) -> int:
+    """Bytes of so many elements of so many bits each."""
+    return -(-count * bits // 8)

@@ -9,7 +9,9 @@ __all__ = [
     "function_graphs",
     "label",
     "main_graphs",
+    "main_nodes",
     "model_graphs",
+    "model_nodes",
     "nested_graphs",
     "op_name",
     "upstream",
@@ -19,12 +21,12 @@ __all__ = [
 
 def bodies(node: ir.Node) -> Iterator[ir.Graph]:
     """The subgraphs that `node` holds, in attribute order."""
-    for attribute in node.attributes.values():
-        if attribute.is_ref():
-            continue
-        if attribute.type == ir.AttributeType.GRAPH:
-            yield attribute.as_graph()
-        elif attribute.type == ir.AttributeType.GRAPHS:
+    for attribute in node.attributes.data.values():  # the dict itself: this is asked most
+        kind = attribute.type
+        if kind is ir.AttributeType.GRAPH:
+            if not attribute.is_ref():
+                yield attribute.as_graph()
+        elif kind is ir.AttributeType.GRAPHS and not attribute.is_ref():
             yield from attribute.as_graphs()
 
 
@@ -35,7 +37,7 @@ def nested_graphs(graph: ir.Graph) -> Iterator[ir.Graph]:
         current = pending.pop()
         yield current
         # Most nodes of a large model have no attributes at all, which is quickly seen.
-        inner = [body for node in current if node.attributes for body in bodies(node)]
+        inner = [body for node in current if node.attributes.data for body in bodies(node)]
         pending.extend(reversed(inner))
 
 
@@ -54,6 +56,30 @@ def model_graphs(model: ir.Model) -> Iterator[ir.Graph]:
     """Every graph of the model: main, subgraphs, function bodies and their subgraphs."""
     yield from main_graphs(model)
     yield from function_graphs(model)
+
+
+def main_nodes(model: ir.Model) -> Iterator[ir.Node]:
+    """The nodes of `main_graphs`, in that order."""
+    yield from _nodes(model.graph)
+
+
+def model_nodes(model: ir.Model) -> Iterator[ir.Node]:
+    """The nodes of `model_graphs`, in that order."""
+    yield from _nodes(model.graph)
+    for function in model.functions.values():
+        yield from _nodes(function.graph)
+
+
+def _nodes(scope: ir.Graph) -> Iterator[ir.Node]:
+    """The nodes of `nested_graphs`, each graph gone through once."""
+    pending = [scope]
+    while pending:
+        inner: list[ir.Graph] = []
+        for node in pending.pop():
+            if node.attributes.data:
+                inner.extend(bodies(node))
+            yield node
+        pending.extend(reversed(inner))
 
 
 def values(graph: ir.Graph) -> Iterator[ir.Value]:

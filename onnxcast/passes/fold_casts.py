@@ -34,7 +34,7 @@ from onnxcast.graph.edit import bypass, cast_target, take_place
 from onnxcast.graph.findings import finding_about
 from onnxcast.graph.repeats import repeated_casts
 from onnxcast.graph.types import ElementTypes
-from onnxcast.graph.walk import label, model_graphs
+from onnxcast.graph.walk import label, model_nodes
 from onnxcast.planning import CastMoves, is_planned_rounding, mark_roundings
 from onnxcast.policy import CastFolding
 
@@ -82,12 +82,13 @@ class FoldCastsPass(ir.passes.InPlacePass):
 
     def _round(self, model: ir.Model) -> bool:
         """Fold and merge; where that changes nothing, move. Return whether anything changed."""
+        if all(cast_target(node) is None for node in model_nodes(model)):
+            return False
         folder = _Folder(ElementTypes(model), self._is_native)
         rules = folder.rules(self._folding)
-        for graph in model_graphs(model):
-            for node in graph:
-                if folder.may_apply(node):
-                    _apply_first(rules, model, graph, node)
+        for node in model_nodes(model):
+            if folder.may_apply(node):
+                _apply_first(rules, model, node)
         folder.clean_up()
         folder.merge(model)
         found = folder.findings or self._move(model, folder)
@@ -97,7 +98,8 @@ class FoldCastsPass(ir.passes.InPlacePass):
     def _move(self, model: ir.Model, folder: "_Folder") -> list[Diagnostic]:
         moves = CastMoves(folder.types, folder.folds_from, self._keeps)
         found = moves.find(model)
-        moves.make(model, found)
+        if found:
+            moves.make(model, found)
         return [
             finding_about(
                 group.node,
@@ -110,16 +112,15 @@ class FoldCastsPass(ir.passes.InPlacePass):
         ]
 
 
-def _apply_first(
-    rules: Sequence[RewriteRule], model: ir.Model, graph: ir.Graph, node: ir.Node
-) -> None:
+def _apply_first(rules: Sequence[RewriteRule], model: ir.Model, node: ir.Node) -> None:
     """Rewrite `node` by the first rule that matches; the new node keeps its name and metadata.
 
     RewriteRuleSet would rename every unnamed node of the model as well, and values whose names
     repeat in sibling scopes.
     """
+    assert node.graph is not None
     for rule in rules:
-        change = rule.try_rewrite(model, graph, node)
+        change = rule.try_rewrite(model, node.graph, node)
         if change is None:
             continue
         (new,) = change.new_nodes

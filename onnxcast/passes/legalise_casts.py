@@ -26,7 +26,7 @@ from onnxcast.graph.findings import finding_about
 from onnxcast.graph.schemas import ONNX_DOMAINS
 from onnxcast.graph.shapes import Shapes
 from onnxcast.graph.types import ElementTypes
-from onnxcast.graph.walk import model_graphs
+from onnxcast.graph.walk import model_nodes
 from onnxcast.planning import IllegalCast, Route, Routes
 from onnxcast.targets import Target
 
@@ -84,8 +84,7 @@ class LegaliseCastsPass(ir.passes.InPlacePass):
         routes = Routes(self._target, types, shapes, exact_bridges=self._exact_bridges)
         found = [
             self._judged(routes.of(node))
-            for graph in model_graphs(model)
-            for node in graph
+            for node in model_nodes(model)
             if node.op_type in ("Cast", "CastLike") and node.domain in ONNX_DOMAINS
         ]
         illegal = [route for route in found if isinstance(route, IllegalCast)]

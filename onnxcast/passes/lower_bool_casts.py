@@ -24,7 +24,7 @@ from onnxcast.graph.edit import Casts, cast_target, take_place
 from onnxcast.graph.findings import finding_about
 from onnxcast.graph.truth import Truths, can_choose, can_compare
 from onnxcast.graph.types import ElementTypes
-from onnxcast.graph.walk import label, model_graphs
+from onnxcast.graph.walk import label, model_nodes
 from onnxcast.targets import Target
 
 __all__ = ["LowerBoolCastsPass"]
@@ -53,8 +53,7 @@ class LowerBoolCastsPass(ir.passes.InPlacePass):
             types = ElementTypes(model, in_functions=True)
             found = [
                 (node, source)
-                for graph in model_graphs(model)
-                for node in graph
+                for node in model_nodes(model)
                 if (source := self._source(node, types)) is not None
             ]
             casts = Casts(model) if found else None

@@ -24,7 +24,7 @@ from onnxcast.graph.edit import absorb_casts, cast_target, is_plain_cast, retype
 from onnxcast.graph.fills import fill_value, retyped_fill
 from onnxcast.graph.findings import finding_about
 from onnxcast.graph.schemas import Schemas
-from onnxcast.graph.walk import model_graphs
+from onnxcast.graph.walk import model_nodes
 
 __all__ = ["RetypeFillsPass"]
 
@@ -43,10 +43,9 @@ class RetypeFillsPass(ir.passes.InPlacePass):
         """Visit every scope of `model`."""
         self.findings = []
         schemas = Schemas(model)
-        for graph in model_graphs(model):
-            for node in graph:
-                if fill_value(node) is not None:
-                    self._retype(node, schemas)
+        for node in model_nodes(model):
+            if fill_value(node) is not None:
+                self._retype(node, schemas)
         return ir.passes.PassResult(model, bool(self.findings))
 
     def _retype(self, node: ir.Node, schemas: Schemas) -> None:

@@ -72,9 +72,7 @@ class ShrinkInitializersPass(ir.passes.InPlacePass):
         self.findings = []
         schemas = Schemas(model)
         candidates = [
-            value
-            for value in _constants(model)
-            if any(_narrows(node) for node in value.consumers())
+            value for value in _constants(model) if any(_narrows(use.node) for use in value.uses())
         ]
         guards = {value: _guard(value, schemas) for value in candidates}
         _guard_shared(guards, model)
@@ -170,7 +168,10 @@ def _guard(value: ir.Value, schemas: Schemas) -> ShrinkGuard | None:
 
 def _overflows(tensor: ir.TensorProtocol, narrow: formats.Format) -> bool:
     """Whether a finite number in `tensor` has no finite neighbour in `narrow`."""
-    largest = np.array([weight_range(tensor).finite_absmax])
+    magnitude = weight_range(tensor).finite_absmax
+    if magnitude <= narrow.max:
+        return False
+    largest = np.array([magnitude])
     return not np.isfinite(formats.round_to(largest, narrow, saturate=False)[0])
 
 

@@ -102,7 +102,7 @@ class Borders:
         """Whether all float32 and narrow values have a rank; a second run must find the same."""
         dtypes = (ir.DataType.FLOAT, *self._dtypes)
         return all(
-            self._shapes.of(value) is not None
+            self._shapes.is_ranked(value)
             for node in self._nodes
             for value in node.outputs
             if type(type_ := self._types.of(value)) is ir.TensorType and type_.dtype in dtypes

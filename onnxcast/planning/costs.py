@@ -8,7 +8,7 @@ from onnxcast import formats
 from onnxcast.graph.edit import cast_target
 from onnxcast.graph.shapes import Shapes, bytes_of
 from onnxcast.graph.types import ElementTypes
-from onnxcast.graph.walk import model_graphs
+from onnxcast.graph.walk import model_nodes
 from onnxcast.planning.routes import Route, Routes
 from onnxcast.targets import Target
 
@@ -29,12 +29,10 @@ class CastCosts(NamedTuple):
     bytes: int
 
 
-def cast_costs(model: ir.Model, target: Target) -> CastCosts:
-    """The costs of the Casts of `model` on `target`."""
-    casts = [
-        node for graph in model_graphs(model) for node in graph if cast_target(node) is not None
-    ]
-    shapes, routes = Shapes(model), None
+def cast_costs(model: ir.Model, target: Target, shapes: Shapes | None = None) -> CastCosts:
+    """The costs of the Casts of `model` on `target`; `shapes` may be those before they came."""
+    casts = [node for node in model_nodes(model) if cast_target(node) is not None]
+    shapes, routes = shapes or Shapes(model), None
     if target.casts is not None and casts:
         routes = Routes(target, ElementTypes(model, in_functions=True), shapes)
     hops = total = 0
@@ -53,5 +51,5 @@ def _written(cast: ir.Node, shapes: Shapes) -> int:
     """Bytes that one conversion writes for `cast`."""
     to, operand = cast_target(cast), cast.inputs[0]
     assert to is not None
-    shape = None if operand is None else shapes.of(operand)
-    return bytes_of(shape, formats.of(to).bits)
+    count = 1 if operand is None else shapes.elements(operand)
+    return bytes_of(count, formats.of(to).bits)

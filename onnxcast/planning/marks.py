@@ -15,7 +15,7 @@ import onnx_ir as ir
 from onnxcast import formats
 from onnxcast.errors import InputError
 from onnxcast.formats import Format
-from onnxcast.graph.walk import label, model_graphs
+from onnxcast.graph.walk import label, model_nodes
 from onnxcast.planning.plan import Form, Plan
 
 __all__ = ["carry_out_marks", "forget_marks", "is_marked", "marked_format", "marked_operands"]
@@ -30,10 +30,11 @@ OPERANDS = "onnxcast.operands"
 def carry_out_marks(model: ir.Model, plan: Plan) -> bool:
     """Let the marks of `model` be those of `plan`; return whether that changed any."""
     before = _marks(model)
+    marked = [(group, each) for group, each in plan.narrow() if each.form is Form.MARKED]
+    if not (before or marked):
+        return False
     forget_marks(model)
-    for group, decision in plan.narrow():
-        if decision.form is not Form.MARKED:
-            continue
+    for group, decision in marked:
         read = {index: decision.read_in(index) for index in decision.reads}
         operands = {**marked_operands(group.node), **read}
         if operands:
@@ -109,9 +110,8 @@ def _marks(model: ir.Model) -> dict[int, str]:
 def _holders(model: ir.Model) -> Iterator[tuple[int, ir.Node | ir.Value]]:
     """Whatever may bear a mark, numbered."""
     count = 0
-    for graph in model_graphs(model):
-        for node in graph:
-            yield count, node
-            for count, value in enumerate(node.outputs, count + 1):  # noqa: B020 - goes on counting
-                yield count, value
-            count += 1
+    for node in model_nodes(model):
+        yield count, node
+        for count, value in enumerate(node.outputs, count + 1):  # noqa: B020 - goes on counting
+            yield count, value
+        count += 1

@@ -28,7 +28,7 @@ from onnxcast.formats import Format, contains
 from onnxcast.graph.edit import Casts, cast_target, constant_of, move_outputs, new_constant, retype
 from onnxcast.graph.shapes import elements
 from onnxcast.graph.types import ElementTypes
-from onnxcast.graph.walk import bodies, model_graphs
+from onnxcast.graph.walk import bodies, model_nodes
 from onnxcast.planning.groups import Group, Kind
 from onnxcast.planning.legality import Legality
 from onnxcast.planning.marks import marked_format, marked_operands
@@ -82,13 +82,12 @@ class CastMoves:
     def find(self, model: ir.Model) -> list[Move]:
         """All moves of `model` that pay, no op in two of them."""
         ends: list[ir.Value] = []
-        for graph in model_graphs(model):
-            for node in graph:
-                if cast_target(node) is not None:
-                    self._note_cast(node)
-                    ends.extend(self._ends(node))
-                elif self._origins and self._may_move(node):
-                    self._note_group(node)
+        for node in model_nodes(model):
+            if cast_target(node) is not None:
+                self._note_cast(node)
+                ends.extend(self._ends(node))
+            elif self._origins and self._may_move(node):
+                self._note_group(node)
         return [
             Move(groups, *self._formats(groups[0]))
             for groups in self._together(ends)

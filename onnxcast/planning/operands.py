@@ -8,7 +8,7 @@ from onnxcast import formats
 from onnxcast.diagnostics import Code, Diagnostic
 from onnxcast.errors import RefusedError
 from onnxcast.graph.types import ElementTypes
-from onnxcast.graph.walk import label, model_graphs
+from onnxcast.graph.walk import label, model_nodes
 from onnxcast.policy import Meaning, has_meaning
 from onnxcast.targets import Target
 
@@ -20,18 +20,17 @@ def unmultiplied(model: ir.Model, target: Target) -> Iterator[Diagnostic]:
     if not target.pairs:
         return
     types = ElementTypes(model, in_functions=True)
-    for graph in model_graphs(model):
-        for node in graph:
-            if not has_meaning(node, Meaning.MATMUL) or len(node.inputs) < 2:
-                continue
-            first, second = (types.dtype(value) for value in node.inputs[:2])
-            if first is None or second is None:
-                continue
-            pair = formats.of(first), formats.of(second)
-            if not _is_taken(pair, target):
-                message = f"{label(node)} multiplies {pair[0]} with {pair[1]}"
-                name = node.name or ""
-                yield Diagnostic(code=Code.OPERANDS_NOT_TAKEN, message=message, node=name)
+    for node in model_nodes(model):
+        if not has_meaning(node, Meaning.MATMUL) or len(node.inputs) < 2:
+            continue
+        first, second = (types.dtype(value) for value in node.inputs[:2])
+        if first is None or second is None:
+            continue
+        pair = formats.of(first), formats.of(second)
+        if not _is_taken(pair, target):
+            message = f"{label(node)} multiplies {pair[0]} with {pair[1]}"
+            name = node.name or ""
+            yield Diagnostic(code=Code.OPERANDS_NOT_TAKEN, message=message, node=name)
 
 
 def _is_taken(pair: tuple[formats.Format, formats.Format], target: Target) -> bool:

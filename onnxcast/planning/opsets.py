@@ -8,7 +8,7 @@ import onnx_ir as ir
 
 from onnxcast.errors import InputError
 from onnxcast.graph.schemas import Schemas
-from onnxcast.graph.walk import main_graphs, upstream
+from onnxcast.graph.walk import main_nodes, upstream
 from onnxcast.planning.legality import allowing_opset
 from onnxcast.planning.plan import Plan
 from onnxcast.planning.planner import make_plan
@@ -62,8 +62,7 @@ def _may_gain(model: ir.Model, dtype: ir.DataType) -> bool:
     schemas = Schemas(model)
     known = {
         (node.domain, node.op_type): (schemas.signature(node), schemas.version(node))
-        for graph in main_graphs(model)
-        for node in graph
+        for node in main_nodes(model)
     }
     wide, narrow = ir.TensorType(ir.DataType.FLOAT), ir.TensorType(dtype)
     return any(

@@ -4,7 +4,7 @@ import enum
 
 import onnx_ir as ir
 
-from onnxcast.graph.walk import model_graphs
+from onnxcast.graph.walk import model_nodes
 
 __all__ = [
     "PinLevel",
@@ -80,7 +80,7 @@ def falls_back(node: ir.Node) -> str:
 def forget_pins(model: ir.Model) -> int:
     """Remove all pins and fallbacks; return how many there were."""
     found = 0
-    for node in (node for graph in model_graphs(model) for node in graph):
+    for node in (node for node in model_nodes(model)):
         for key in (PIN, FALLBACK):
             found += node.metadata_props.pop(key, None) is not None
     return found

@@ -156,11 +156,11 @@ class _Placer:
 
         None if `value` is anything else.
         """
-        tensor = constant_of(value)
-        if tensor is None or tensor.size != 1 or tensor.dtype != _FLOAT:
-            return None
         key = (value, dtype)
         if key not in self._constants:
+            tensor = constant_of(value)
+            if tensor is None or tensor.size != 1 or tensor.dtype != _FLOAT:
+                return None
             array = tensor.numpy()
             rounded = formats.round_to(array, format_)
             if dtype == _FLOAT and np.array_equal(rounded, array, equal_nan=True):

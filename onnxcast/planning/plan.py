@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 import onnx_ir as ir
 
 from onnxcast.formats import FLOAT32, Format
+from onnxcast.graph.shapes import Shapes
 from onnxcast.graph.types import ElementTypes
 from onnxcast.graph.walk import op_name
 from onnxcast.planning.bound import Bound
@@ -83,6 +84,7 @@ class Plan:
         decisions: One per group.
         types: Element types of the model that the plan is for.
         labels: What nodes without a name are called, as long as the model is unchanged.
+        shapes: Of the model that the plan is for.
         bound: What its Casts cost at least; None where nothing is cast (or only graph inputs are).
         fallbacks: The nodes that leave the range of the narrow format, with the figure, where there
             is another format for them.
@@ -91,6 +93,7 @@ class Plan:
     decisions: Mapping[Group, Decision]
     types: ElementTypes
     labels: Mapping[ir.Node, str]
+    shapes: Shapes
     bound: Bound | None = None
     fallbacks: Mapping[ir.Node, str] = dataclasses.field(default_factory=dict)
 

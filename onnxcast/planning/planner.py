@@ -1,6 +1,6 @@
 """Make the plan: what each group gets by itself, and then what its neighbours make of it."""
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 
 import onnx_ir as ir
 
@@ -69,25 +69,32 @@ def make_plan(model: ir.Model, policy: Policy, target: Target) -> Plan:
     policy.selection.check(nodes)
     groups = find_groups(graphs, types)
     labels = {group.node: label(group.node) for group in groups if not group.node.name}
+    shapes = Shapes(model)
     if policy.format is None:
-        return Plan(dict.fromkeys(groups, wide(Reason.SCOPE)), types, labels)
-    choices = {node: policy.selection.choice(node) for node in nodes}
+        return Plan(dict.fromkeys(groups, wide(Reason.SCOPE)), types, labels, shapes)
+    choices = _choices(nodes, policy)
     planner = _Planner(model, nodes, policy, target, types)
     decided, fallbacks = planner.decide(groups, choices), dict[ir.Node, str]()
     other = policy.falling_back()
     wanted = (policy.format, policy.fallback)
     dtypes = {target.realised(each).dtype for each in wanted if each is not None}
-    shapes = Shapes(model)
     layers = [Layer(Borders(nodes, policy, target, types, shapes, dtypes), decided)]
     if other is not None:
         fallbacks = find_fallbacks(decided)
         fallen = _Planner(model, nodes, other, target, types).decide(groups, choices)
         layers.append(Layer(Borders(nodes, other, target, types, shapes, dtypes), fallen))
-    chosen = {node for node, choice in choices.items() if choice is not None}
-    decisions, bound = settle(layers, policy.scope, chosen, fallbacks)
+    decisions, bound = settle(layers, policy.scope, choices.keys(), fallbacks)
     if policy.scope is Scope.INPUTS:
         decisions = {group: planner.at_inputs(group, each) for group, each in decisions.items()}
-    return Plan(decisions, types, labels, bound, fallbacks)
+    return Plan(decisions, types, labels, shapes, bound, fallbacks)
+
+
+def _choices(nodes: list[ir.Node], policy: Policy) -> dict[ir.Node, Choice]:
+    """What the user says about nodes, of which most say nothing."""
+    if policy.selection.is_empty:
+        return {}
+    found = ((node, policy.selection.choice(node)) for node in nodes)
+    return {node: choice for node, choice in found if choice is not None}
 
 
 class _Planner:
@@ -108,16 +115,17 @@ class _Planner:
         self._multiplying = Multiplying(policy, target, narrow, self._legality)
         self._nodes = nodes
         self._inputs = {v for v in model.graph.inputs if not v.is_initializer()}
+        self._forms: dict[Hashable, tuple[Form, Why | None]] = {}
         self._analysed: Pins = {}
         self._constants: Pins = {}
 
     def decide(
-        self, groups: list[Group], choices: Mapping[ir.Node, Choice | None]
+        self, groups: list[Group], choices: Mapping[ir.Node, Choice]
     ) -> dict[Group, Decision | None]:
         """What each group gets; None for a carrier that may be narrow."""
         self._constants = constant_pins(groups, self._types, self._narrow)
         self._analysed = self._pins_of(groups)
-        return {group: self._decision(group, choices[group.node]) for group in groups}
+        return {group: self._decision(group, choices.get(group.node)) for group in groups}
 
     def _pins_of(self, groups: list[Group]) -> Pins:
         """Pins found by looking at more than one node."""
@@ -163,6 +171,14 @@ class _Planner:
 
     def _form(self, group: Group) -> tuple[Form, Why | None]:
         """How `group` could use the format, and what refuses its native form."""
+        alike = self._legality.likeness(group)
+        if alike is None:
+            return self._found_form(group)
+        if alike not in self._forms:
+            self._forms[alike] = self._found_form(group)
+        return self._forms[alike]
+
+    def _found_form(self, group: Group) -> tuple[Form, Why | None]:
         if group.kind not in (Kind.SCHEMA, Kind.TIED):
             return Form.WIDE, None
         if self._policy.is_float32r and group.kind is Kind.TIED:

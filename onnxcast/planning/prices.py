@@ -3,7 +3,7 @@
 import onnx_ir as ir
 
 from onnxcast.formats import FLOAT32, Format
-from onnxcast.graph.shapes import Shapes, elements
+from onnxcast.graph.shapes import Shapes
 from onnxcast.planning.groups import Group
 from onnxcast.targets import Chains, Target
 
@@ -34,7 +34,7 @@ class Prices:
         """Prices of casting `value` down and up, in bits; a dimension not known counts 1."""
         if self._shapes is None:
             return 1, 1
-        count = elements(self._shapes.of(value))
+        count = self._shapes.elements(value)
         return count * self._down, count * self._up
 
     def wide(self, group: Group) -> int:
@@ -42,7 +42,7 @@ class Prices:
         if self._shapes is None:
             return 1
         values = {*group.operand_values(), *group.result_values()}
-        return self._saved * sum(map(elements, map(self._shapes.of, values)))
+        return self._saved * sum(map(self._shapes.elements, values))
 
 
 def _bits(target: Target, source: Format, result: Format) -> int:

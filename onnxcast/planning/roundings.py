@@ -11,7 +11,7 @@ import onnx_ir as ir
 from onnxcast import formats
 from onnxcast.graph.edit import cast_target
 from onnxcast.graph.types import ElementTypes
-from onnxcast.graph.walk import model_graphs
+from onnxcast.graph.walk import model_nodes
 
 __all__ = ["is_planned_rounding", "mark_roundings"]
 
@@ -26,13 +26,23 @@ def is_planned_rounding(cast: ir.Node) -> bool:
 
 def mark_roundings(model: ir.Model) -> bool:
     """Mark the second Cast of every narrowing round trip; return whether that changed anything."""
-    types, modified = ElementTypes(model), False
-    for graph in model_graphs(model):
-        for node in graph:
-            if not is_planned_rounding(node) and _rounds(node, types):
-                node.metadata_props[ROUNDING] = "planned"
-                modified = True
-    return modified
+    seconds = [
+        node for node in model_nodes(model) if _is_second(node) and not is_planned_rounding(node)
+    ]
+    if not seconds:
+        return False
+    types = ElementTypes(model)
+    marked = [node for node in seconds if _rounds(node, types)]
+    for node in marked:
+        node.metadata_props[ROUNDING] = "planned"
+    return bool(marked)
+
+
+def _is_second(node: ir.Node) -> bool:
+    """Whether `node` casts what a Cast gives."""
+    value = None if cast_target(node) is None else node.inputs[0]
+    first = None if value is None else value.producer()
+    return first is not None and cast_target(first) is not None
 
 
 def _rounds(node: ir.Node, types: ElementTypes) -> bool:

@@ -8,7 +8,7 @@ from onnxcast import formats
 from onnxcast.formats import BOOL, STRING, Format
 from onnxcast.graph.edit import cast_target
 from onnxcast.graph.schemas import signature_of
-from onnxcast.graph.shapes import Shapes, elements
+from onnxcast.graph.shapes import Shapes
 from onnxcast.graph.types import ElementTypes
 from onnxcast.graph.walk import label
 from onnxcast.targets import Chain, Chains, Target
@@ -119,7 +119,7 @@ class Routes:
         chain = chains.find(source, target)
         if chain is not None:
             assert operand is not None
-            size = elements(self._shapes.of(operand))
+            size = self._shapes.elements(operand)
             return self._shortened(Route(node, operand, chain, size), chains)
         why = chains.why_not(source, target)
         if BOOL in (source, target) and STRING not in (source, target) and version < _WITH_ALL:

@@ -8,12 +8,11 @@ PyTorch's autocast, TVM, TensorFlow and Neuron, reduced to causes.
 import dataclasses
 import enum
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 import onnx_ir as ir
 
 from onnxcast.graph.edit import constant_of
-from onnxcast.graph.walk import op_name
 
 __all__ = ["MEANINGS", "Meaning", "Row", "has_meaning", "multiplied"]
 
@@ -148,16 +147,14 @@ MEANINGS: tuple[Row, ...] = (
 
 
 @functools.cache
-def _by_op() -> Mapping[str, tuple[Row, ...]]:
-    table: dict[str, list[Row]] = {}
-    for row in MEANINGS:
-        table.setdefault(row.op, []).append(row)
-    return {op: tuple(rows) for op, rows in table.items()}
+def _rows_of(domain: str, op_type: str) -> tuple[Row, ...]:
+    name = op_type if domain in ("", "ai.onnx") else f"{domain}.{op_type}"
+    return tuple(row for row in MEANINGS if row.op == name)
 
 
 def has_meaning(node: ir.Node, meaning: Meaning) -> bool:
     """Whether `node` has `meaning` by the table."""
-    for row in _by_op().get(op_name(node), ()):
+    for row in _rows_of(node.domain, node.op_type):
         if row.meaning is meaning and (row.when is None or row.when(node)):
             return True
     return False
@@ -165,6 +162,6 @@ def has_meaning(node: ir.Node, meaning: Meaning) -> bool:
 
 def multiplied(node: ir.Node) -> int:
     """How many first operands a matmul-like `node` multiplies; 0 for any other."""
-    rows = _by_op().get(op_name(node), ())
+    rows = _rows_of(node.domain, node.op_type)
     known = (row.multiplied for row in rows if row.meaning is Meaning.MATMUL)
     return next(known, 0) if has_meaning(node, Meaning.MATMUL) else 0

@@ -79,12 +79,20 @@ class Selection:
             choose=choose,
         )
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is said about any node."""
+        patterns = self.keep_ops or self.keep_nodes or self.narrow_ops or self.narrow_nodes
+        return not patterns and self.choose is None
+
     def check(self, nodes: Sequence[ir.Node]) -> None:
         """Let no pattern be in vain.
 
         Raises:
             InputError: A pattern that matches nothing in `nodes` (with the nearest names).
         """
+        if self.is_empty:
+            return
         ops = {op_name(node) for node in nodes}
         names = {node.name for node in nodes if node.name}
         _check("op", self.keep_ops, ops, "kept wide")

@@ -8,7 +8,7 @@ from onnxcast import formats
 from onnxcast.graph.opsets import onnx_opset
 from onnxcast.graph.schemas import ONNX_DOMAINS
 from onnxcast.graph.types import ElementTypes
-from onnxcast.graph.walk import label, model_graphs, op_name, values
+from onnxcast.graph.walk import label, model_graphs, model_nodes, op_name, values
 from onnxcast.targets.target import Target
 
 __all__ = ["why_refused"]
@@ -32,12 +32,11 @@ def _nodes(model: ir.Model, target: Target) -> Iterator[str]:
     refused = dict(target.refused_ops)
     if not (refused or target.one_domain):
         return
-    for graph in model_graphs(model):
-        for node in graph:
-            if target.one_domain and node.domain not in ONNX_DOMAINS:
-                yield f"node {label(node)!r} is a {op_name(node)}, which is no op of ONNX"
-            elif node.domain in ONNX_DOMAINS and node.op_type in refused:
-                yield f"node {label(node)!r} is a {node.op_type} ({refused[node.op_type]})"
+    for node in model_nodes(model):
+        if target.one_domain and node.domain not in ONNX_DOMAINS:
+            yield f"node {label(node)!r} is a {op_name(node)}, which is no op of ONNX"
+        elif node.domain in ONNX_DOMAINS and node.op_type in refused:
+            yield f"node {label(node)!r} is a {node.op_type} ({refused[node.op_type]})"
 
 
 def _values(model: ir.Model, target: Target) -> Iterator[str]:

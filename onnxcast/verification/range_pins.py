@@ -113,6 +113,8 @@ def out_of_range(
 
 def saturating(plan: Plan, ranges: Mapping[str, Range]) -> list[Diagnostic]:
     """A finding per value that `plan` rounds to a format without infinities and that leaves it."""
+    if not ranges:
+        return []
     found = {
         value.name or "": measured.beyond
         for group, decision in plan.narrow()

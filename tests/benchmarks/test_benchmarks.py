@@ -1,5 +1,6 @@
 """The benchmarks run: what they time and count is what they say. Their figures are for people."""
 
+import collections
 from collections.abc import Callable, Collection
 from pathlib import Path
 
@@ -9,9 +10,11 @@ import onnx.parser
 import onnx_ir as ir
 import pytest
 
+from onnxcast.graph.walk import model_graphs, model_nodes
 from onnxcast.targets import GENERIC, get_target
 from onnxcast.verification.session import Worker
-from tests.benchmarks import legalise, peers, placement, search, twins
+from tests.benchmarks import bench_nodes, nodes, peers, placement, search, twins
+from tests.benchmarks.models import SHAPES, model
 from tests.benchmarks.subjects import Figures, Subject
 from tests.benchmarks.tools import Convert, available
 from tests.networks import network, sample
@@ -27,15 +30,41 @@ g (float[4] x, int64[2] i) => (float[4] y, float[2] z) <int64[1] s = {4}> {
 }"""
 
 
-def test_a_fifth_of_the_nodes_are_casts_and_are_legalised() -> None:
-    model = legalise.chain(200)
-    ops = [node.op_type for node in model.graph]
-    assert (len(ops), ops.count("Cast")) == (200, 40)
-    for pass_ in legalise.passes():
-        pass_(model)
-    ops = [node.op_type for node in model.graph]
-    # Ten Casts to bool and ten from it are gone, ten are done in two.
-    assert (ops.count("Equal"), ops.count("Where"), ops.count("Cast")) == (10, 10, 30)
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_shape_has_about_so_many_nodes_and_is_optimised(shape: str, tmp_path: Path) -> None:
+    path = tmp_path / "model.onnx"
+    onnx.save(model(shape, 600), path)
+    seconds = bench_nodes.optimise(path, shape, tmp_path / "out.onnx")
+    held = ir.load(path)
+    assert sum(map(len, model_graphs(held))) == pytest.approx(600, rel=0.05)
+    made = collections.Counter(node.op_type for node in model_nodes(ir.load(tmp_path / "out.onnx")))
+    assert "check the result" in seconds
+    if shape == "casts":
+        # Of the Casts to bool and from it none is left.
+        assert (made["Equal"], made["Where"]) == (30, 30)
+    else:
+        assert made["Cast"] > 0
+
+
+def test_rows_tell_ratios_and_growth() -> None:
+    def result(nodes: int, what: str, least: float, **info: object) -> dict[str, object]:
+        shape = {"shape": "chain", "nodes": nodes, "what": what, **info}
+        return {"extra_info": shape, "stats": {"min": least}}
+
+    steps = {"Tidy": 0.25, "Autocast": 0.5}
+    told = nodes.rows(
+        [
+            result(10, "load + save", 1.0),
+            result(10, "optimise", 2.0, seconds=steps),
+            result(100, "load + save", 10.0),
+            result(100, "optimise", 22.0, seconds=steps),
+            {"extra_info": {"what": "--help"}, "stats": {"min": 0.5}},
+        ]
+    )
+    assert [line.split(maxsplit=5) for line in list(told)[1:3]] == [
+        ["chain", "10", "1.00", "2.00", "2.00", "Autocast 0.50, Tidy 0.25"],
+        ["chain", "100", "10.00", "22.00", "2.20", "1.10  Autocast 0.50, Tidy 0.25"],
+    ]
 
 
 def test_a_random_graph_is_cut_and_planned() -> None:

@@ -24,7 +24,7 @@ def test_a_dimension_that_is_not_known_counts_one(shape: ir.Shape | None, count:
 
 
 def test_bytes_are_whole() -> None:
-    assert bytes_of(ir.Shape([3]), 4) == 2
+    assert bytes_of(3, 4) == 2
 
 
 def test_a_branch_without_nodes_does_not_shift_the_others() -> None:

@@ -1,0 +1,108 @@
+"""A model as a proto for onnx to infer from: no weights, names of nodes or notes.
+
+`onnx_ir.to_proto` writes all of a model; half of its time goes into what no inference looks at.
+"""
+
+from collections.abc import Iterator, Mapping
+
+import onnx
+import onnx_ir as ir
+
+__all__ = ["skeleton"]
+
+_LARGE = 1024
+"""Initializers of more bytes are no shapes, and are not handed to the inference."""
+
+_Scope = tuple[ir.Graph, onnx.GraphProto | onnx.FunctionProto]
+
+
+def skeleton(model: ir.Model) -> onnx.ModelProto:
+    """`model` without the contents of large initializers.
+
+    Raises:
+        onnx_ir.serde.SerdeError: A tensor cannot be read.
+    """
+    proto = onnx.ModelProto(ir_version=model.ir_version)
+    _import(proto.opset_import, model.opset_imports)
+    pending: list[_Scope] = [(model.graph, proto.graph)]
+    for function in model.functions.values():
+        copy = proto.functions.add(
+            domain=function.domain, name=function.name, overload=function.overload
+        )
+        _import(copy.opset_import, function.opset_imports)
+        copy.input.extend(value.name or "" for value in function.inputs)
+        copy.output.extend(value.name or "" for value in function.outputs)
+        for attribute in function.attributes.values():
+            if attribute.value is None:
+                copy.attribute.append(attribute.name)
+            else:
+                ir.serde.serialize_attribute_into(copy.attribute_proto.add(), attribute)
+        pending.append((function.graph, copy))
+    while pending:
+        scope, copied = pending.pop()
+        if isinstance(copied, onnx.GraphProto):
+            _declare(scope, copied)
+        pending.extend(_nodes(scope, copied))
+    return proto
+
+
+def _import(imports: object, versions: Mapping[str, int]) -> None:
+    for domain, version in versions.items():
+        imports.add(domain=domain, version=version)  # type: ignore[attr-defined] # protobuf's own
+
+
+def _declare(graph: ir.Graph, proto: onnx.GraphProto) -> None:
+    """Copy what is known of the values of `graph`."""
+    proto.name = graph.name or ""
+    for value in graph.inputs:
+        ir.serde.serialize_value_into(proto.input.add(), value)
+    for value in graph.outputs:
+        ir.serde.serialize_value_into(proto.output.add(), value)
+    for name, value in graph.initializers.items():
+        if value.const_value is not None:
+            _tensor(proto.initializer.add(), name, value.const_value)
+    for node in graph:
+        for value in node.outputs:
+            if value.type is not None and not value.is_graph_output():
+                ir.serde.serialize_value_into(proto.value_info.add(), value)
+
+
+def _tensor(proto: onnx.TensorProto, name: str, tensor: ir.TensorProtocol) -> None:
+    if tensor.nbytes <= _LARGE:
+        ir.serde.serialize_tensor_into(proto, tensor)
+    else:
+        proto.data_type = tensor.dtype
+        proto.dims.extend(tensor.shape.numpy())
+        proto.data_location = onnx.TensorProto.EXTERNAL
+    proto.name = name
+
+
+def _nodes(graph: ir.Graph, proto: onnx.GraphProto | onnx.FunctionProto) -> Iterator[_Scope]:
+    """Copy the nodes of `graph`; yield the scopes inside, whose copies are empty so far."""
+    add = proto.node.add
+    for node in graph:
+        copy = add()
+        copy.op_type = node.op_type
+        if node.domain:
+            copy.domain = node.domain
+        if node.overload:
+            copy.overload = node.overload
+        copy.input.extend(["" if value is None else value.name or "" for value in node.inputs])
+        copy.output.extend([value.name or "" for value in node.outputs])
+        for attribute in node.attributes.data.values():
+            yield from _attribute(attribute, copy.attribute.add())
+
+
+def _attribute(attribute: ir.Attr, proto: onnx.AttributeProto) -> Iterator[_Scope]:
+    if attribute.is_ref():
+        ir.serde.serialize_reference_attribute_into(proto, attribute)
+    elif attribute.type is ir.AttributeType.GRAPH:
+        proto.name, proto.type = attribute.name, onnx.AttributeProto.GRAPH
+        proto.g.SetInParent()
+        yield attribute.as_graph(), proto.g
+    elif attribute.type is ir.AttributeType.GRAPHS:
+        proto.name, proto.type = attribute.name, onnx.AttributeProto.GRAPHS
+        for graph in attribute.as_graphs():
+            yield graph, proto.graphs.add()
+    else:
+        ir.serde.serialize_attribute_into(proto, attribute)
