@@ -8,6 +8,7 @@ so, and keeps the smallest set that passed.
 
 import contextlib
 import dataclasses
+import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -59,7 +60,7 @@ class SearchRecord:
         pins: How many it found.
         trials: How many sets of pins it tried, all in one session.
         trial_bound: How many it might have tried.
-        measurements: How many runs of the same session ranked the nodes.
+        measurements: How many runs ranked the nodes beside the trials; without a budget alone.
         verifications: How many results were made and proved.
         minimal: Whether every single pin was seen to be needed beside the others.
         monotone: Whether no trial had a higher error than another one with fewer pins.
@@ -168,17 +169,23 @@ class Search:
         within = allowed_trials(self._groups, 1) - 2
         return _smallest(len(ranking), attempt, lambda: self.trials <= within and self._proceed())
 
-    def minimal_of(self, pins: AbstractSet[int], order: Sequence[int]) -> set[int]:
+    def minimal_of(
+        self, pins: AbstractSet[int], order: Sequence[int], *, singly: bool = False
+    ) -> set[int]:
         """Take away pins as long as the rest passes.
 
         Args:
             pins: A set that passed.
             order: Those that may go, the first to go first.
+            singly: Whether that order is a guess, to be mended by trials of single ones.
 
         Returns:
             A set that passed; `minimal` tells whether no single one of `order` can go from it.
         """
-        kept, waiting, size = set(pins), [each for each in order if each in pins], 1
+        kept = set(pins)
+        waiting, size = [each for each in order if each in pins], 1
+        if singly:
+            waiting, size = self._cheapest(kept, waiting)
         while waiting := waiting or self._unsure(kept, order):
             size = min(size, len(waiting)) if self._may_try(len(kept) - size) else 1
             if not self._may_try(len(kept) - size):
@@ -193,6 +200,31 @@ class Search:
                 size //= 2
         self.minimal = not waiting
         return kept
+
+    def _cheapest(self, kept: set[int], order: Sequence[int]) -> tuple[list[int], int]:
+        """Those of `order` that may go, by what each adds to the error, and how many may at once.
+
+        Each is tried alone as long as enough are needed to pay for that. Errors add up like those
+        of independent random numbers.
+        """
+        error = self.error(kept)
+        added: dict[int, float] = {}
+        needed: set[int] = set()
+        for each in order:
+            # Those that are needed are tried once more, beside what is left in the end.
+            allowed = min(allowed_trials(self._groups, len(needed)), self.most) - len(needed)
+            if self.trials + 1 > allowed or not self._proceed():
+                break
+            single = self.error(kept.difference([each]))
+            if single <= self.limit:
+                added[each] = max(single**2 - error**2, 0.0)
+            else:
+                needed.add(each)
+        cheapest = sorted(added, key=lambda each: added[each])
+        sums = itertools.accumulate(added[each] for each in cheapest)
+        size = sum(each <= self.limit**2 - error**2 for each in sums)
+        rest = [each for each in order if not (each in added or each in needed)]
+        return [*cheapest, *rest], max(size, 1)
 
     def _unsure(self, kept: set[int], order: Sequence[int]) -> list[int]:
         """Those of `order` that were needed beside pins that have gone since, or never tried."""
