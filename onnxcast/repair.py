@@ -20,7 +20,7 @@ import onnx_ir as ir
 from onnxcast.files import collector_paused
 from onnxcast.graph.walk import upstream
 from onnxcast.planning import PinLevel, Plan
-from onnxcast.search import Pins, Search, SearchRecord, allowed_trials, pinned_only
+from onnxcast.search import Pins, Search, SearchRecord, allowed_trials, expected, pinned_only
 from onnxcast.trials import Ranking, Trials
 from onnxcast.verification.estimates import Estimates, estimate
 from onnxcast.verification.prover import Prover
@@ -200,7 +200,7 @@ class Repair:
         most = self.limit * _WEIGHTS
         if trials.weighted and search.error(frozenset()) > most:
             ranking = trials.rank_weights(self._left())
-            number = search.fewest_of(ranking, frozenset(), most)
+            number = search.fewest_of(ranking, frozenset(), most, start=self._guess(ranking, most))
             chosen = ranking if number is None else ranking[:number]
             trials.wide = frozenset(position for position, _ in chosen)
         return search.trials
@@ -237,7 +237,7 @@ class Repair:
             if self._is_late():
                 return
             rest = [each for each in ranking if each[0] not in pins]
-            number = search.fewest_of(rest, pins)
+            number = search.fewest_of(rest, pins, start=self._guess(rest, search.limit))
             if number is None:
                 return
             pins.update(position for position, _ in rest[:number])
@@ -254,6 +254,10 @@ class Repair:
                 self._minimal = search.minimal and exact
                 return
             pins = fewer
+
+    def _guess(self, ranking: Ranking, limit: float) -> int:
+        """How many to try first: fewer than are needed where other samples count as well."""
+        return 0 if self.cautious else expected(ranking, limit)
 
     def _removable(self, ranking: Ranking, pins: AbstractSet[int]) -> list[int]:
         """Pins that may go, the first to go first.

@@ -18,7 +18,7 @@ import onnx_ir as ir
 
 from onnxcast.planning import PinLevel, pin, pin_level, pinned, unpin
 
-__all__ = ["Pins", "Search", "SearchRecord", "allowed_trials", "pinned_only"]
+__all__ = ["Pins", "Search", "SearchRecord", "allowed_trials", "expected", "pinned_only"]
 
 Pins: TypeAlias = Mapping[ir.Node, tuple[str, PinLevel]]
 """Nodes with the figure that pins them, and how much of them stays wide."""
@@ -148,6 +148,8 @@ class Search:
         ranking: Sequence[tuple[int, float]],
         beside: AbstractSet[int],
         limit: float | None = None,
+        *,
+        start: int = 0,
     ) -> int | None:
         """How many of the first of a ranking must be pinned; exact if errors are monotone.
 
@@ -155,6 +157,7 @@ class Search:
             ranking: Positions with the error that each alone makes, the largest first.
             beside: What is pinned as well.
             limit: The highest error that passes, if not the usual one.
+            start: A guess.
 
         Returns:
             The number, for which a trial passed; None if even all are too few.
@@ -167,7 +170,11 @@ class Search:
 
         # Another trial may have to follow the last one.
         within = allowed_trials(self._groups, 1) - 2
-        return _smallest(len(ranking), attempt, lambda: self.trials <= within and self._proceed())
+
+        def proceed() -> bool:
+            return self.trials <= within and self._proceed()
+
+        return _smallest(len(ranking), attempt, proceed, min(start, len(ranking)))
 
     def minimal_of(
         self, pins: AbstractSet[int], order: Sequence[int], *, singly: bool = False
@@ -252,8 +259,18 @@ class Search:
         return more > fewer and (fewer <= self.limit < more or more - fewer > _NOTICEABLE)
 
 
+def expected(ranking: Sequence[tuple[int, float]], limit: float) -> int:
+    """How many of the first of a ranking are to be pinned if errors are independent."""
+    left = 0.0
+    for number, (_, error) in reversed(list(enumerate(ranking))):
+        left += error**2
+        if not left <= limit**2:
+            return number + 1
+    return 0
+
+
 def _smallest(
-    count: int, attempt: Callable[[int], bool], proceed: Callable[[], bool]
+    count: int, attempt: Callable[[int], bool], proceed: Callable[[], bool], start: int
 ) -> int | None:
     """The smallest number from 0 to `count` that `attempt` accepts, as all larger ones should.
 
@@ -261,16 +278,22 @@ def _smallest(
         count: The largest number.
         attempt: Whether a number will do.
         proceed: Whether there may be more than one attempt more.
+        start: The first number to attempt.
     """
-    refused, accepted, size = -1, count + 1, 0
+    refused, accepted, size, step = -1, count + 1, start, 1
     while accepted - refused > 1 and proceed():
         if attempt(size):
             accepted = size
         else:
             refused = size
-        # Few are likely, so it doubles up from below before it halves the gap.
-        doubled = min(max(2 * refused, 1), count)
-        size = doubled if accepted > count else (refused + accepted) // 2
+        # The start is near, so steps double up from there before they halve the gap.
+        if accepted > count:
+            size = min(start + step, count)
+        elif refused < 0:
+            size = max(start - step, 0)
+        else:
+            size = (refused + accepted) // 2
+        step *= 2
     if accepted <= count:
         return accepted
     return count if refused < count and attempt(count) else None
