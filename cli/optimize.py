@@ -5,7 +5,7 @@ __all__ = ["optimize"]
 import contextlib
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -144,12 +144,17 @@ def optimize(
       onnxcast optimize --check *.fp16.onnx --fp32-cast all-fp16 --no-verify
     """
     start = time.perf_counter()
-    passing = tolerance is not None or max_errors or metric or budget_seconds is not None
-    if no_verify and (inputs or input_shapes or passing or no_repair):
-        raise InputError(
-            "--no-verify together with --inputs, --input-shape, --tolerance, --max-error or "
-            "--no-repair: these are for the proof; drop one or the other"
-        )
+    if no_verify:
+        for_proof = {
+            "--inputs": inputs,
+            "--input-shape": input_shapes,
+            "--tolerance": tolerance,
+            "--max-error": max_errors,
+            "--metric": metric,
+            "--budget-seconds": budget_seconds,
+            "--no-repair": no_repair or None,
+        }
+        _refuse_for_proof([name for name, given in for_proof.items() if given not in (None, ())])
     chosen_shapes, limits = shapes(input_shapes), max_error(max_errors)
     if check and (output or report):
         raise InputError(
@@ -207,6 +212,15 @@ def optimize(
 
             print_summary(result.report, files, time.perf_counter() - start)
     return 0
+
+
+def _refuse_for_proof(given: Sequence[str]) -> None:
+    """Refuse options that only a proof has a use for."""
+    if given:
+        raise InputError(
+            f"--no-verify together with {' and '.join(given)}: that is for the proof; drop one or "
+            "the other"
+        )
 
 
 @contextlib.contextmanager
