@@ -7,16 +7,19 @@ import hashlib
 import re
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
+import numpy.typing as npt
 import onnx_ir as ir
 
 from onnxcast.errors import InputError
+from onnxcast.files.ahead import ahead
 from onnxcast.files.atomic import open_beside, settle
 from onnxcast.files.protos import tensors
 from onnxcast.files.slots import Slot
-from onnxcast.files.weights import NarrowedTensor, write_bytes
+from onnxcast.files.weights import Job, NarrowedTensor, byte_jobs
 from onnxcast.files.wire import parse_file
 
 _ALIGNMENT = 64
@@ -70,14 +73,14 @@ def write_data(
     """
     file = open_beside(output.with_suffix(".data"), undo)
     sink = _HashingSink(file, progress)
+    stored = {_identity(slot.tensor): slot.tensor for slot in slots}
     offsets: dict[_Key, int] = {}
-    for slot in slots:
-        key = _identity(slot.tensor)
+    jobs = (partial(_keyed, key, job) for key in stored for job in byte_jobs(stored[key]))
+    for key, piece in ahead(jobs):
         if key not in offsets:
-            sink.align()
+            sink.align(_ALIGNMENT)
             offsets[key] = sink.position
-            write_bytes(slot.tensor, sink)
-            assert sink.position - offsets[key] == slot.tensor.nbytes, slot.tensor
+        sink.write(piece.data)
     path = output.with_name(f"{output.stem}.{sink.digest()}.data")
     if not path.exists():
         undo.callback(path.unlink, missing_ok=True)
@@ -106,6 +109,10 @@ def source_file(tensor: ir.TensorProtocol) -> Path | None:
     return Path(tensor.path) if isinstance(tensor, ir.ExternalTensor) else None
 
 
+def _keyed(key: _Key, job: Job) -> tuple[_Key, npt.NDArray[Any]]:
+    return key, job()
+
+
 def _identity(tensor: ir.TensorProtocol) -> _Key:
     """Return what two tensors have in common exactly if they are the same stored numbers."""
     if isinstance(tensor, NarrowedTensor):
@@ -128,8 +135,8 @@ class _HashingSink:
         self._put(data)
         self._progress(len(data))
 
-    def align(self) -> None:
-        self._put(bytes(-self.position % _ALIGNMENT))
+    def align(self, alignment: int) -> None:
+        self._put(bytes(-self.position % alignment))
 
     def digest(self) -> str:
         return self._hash.hexdigest()[:_HASH_DIGITS]
