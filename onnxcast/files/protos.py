@@ -1,6 +1,6 @@
 """Walking over a serialised model: its graphs, its functions, and every tensor in them."""
 
-__all__ = ["scopes", "tensors"]
+__all__ = ["bodies", "scopes", "tensors"]
 
 from collections.abc import Iterator
 
@@ -14,11 +14,16 @@ def scopes(model: onnx.ModelProto) -> Iterator[onnx.GraphProto | onnx.FunctionPr
         scope = pending.pop()
         yield scope
         for node in scope.node:
-            for attribute in node.attribute:
-                if attribute.type == onnx.AttributeProto.GRAPH:
-                    pending.append(attribute.g)
-                elif attribute.type == onnx.AttributeProto.GRAPHS:
-                    pending.extend(attribute.graphs)
+            pending.extend(bodies(node))
+
+
+def bodies(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
+    """Yield the graphs that are attributes of `node`."""
+    for attribute in node.attribute:
+        if attribute.type == onnx.AttributeProto.GRAPH:
+            yield attribute.g
+        elif attribute.type == onnx.AttributeProto.GRAPHS:
+            yield from attribute.graphs
 
 
 def tensors(model: onnx.ModelProto) -> Iterator[onnx.TensorProto]:

@@ -1,6 +1,7 @@
 """Whether a model is valid ONNX, as onnx's own checker says."""
 
 import contextlib
+import graphlib
 from collections.abc import Iterator
 
 import onnx
@@ -21,8 +22,9 @@ def check_functions(model: ir.Model) -> None:
 
     Raises:
         InputError: A subgraph gives a value of another scope, or a call has more operands than
-            its function, or another number of results.
+            its function, or another number of results, or functions call one another in a circle.
     """
+    _check_recursion(model)
     for graph in function_graphs(model):
         for value in graph.outputs:
             if not _is_made_in(graph, value):
@@ -42,6 +44,20 @@ def check_functions(model: ir.Model) -> None:
                     f"results, function {function.domain}::{function.name} has {taken} and {given}"
                     ": make them agree"
                 )
+
+
+def _check_recursion(model: ir.Model) -> None:
+    calls = {
+        name: {node.op_identifier() for node in function.all_nodes()}.intersection(model.functions)
+        for name, function in model.functions.items()
+    }
+    try:
+        graphlib.TopologicalSorter(calls).prepare()
+    except graphlib.CycleError as error:
+        names = " -> ".join(f"{domain}::{name}" for domain, name, _ in reversed(error.args[1]))
+        raise InputError(
+            f"functions call one another in a circle: {names}; wanted calls that end; inline them"
+        ) from None
 
 
 def _is_made_in(graph: ir.Graph, value: ir.Value) -> bool:
