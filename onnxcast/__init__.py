@@ -7,7 +7,15 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from onnxcast.api import Explanation, Result, explain, optimize, plan, verify
+    from onnxcast.api import (
+        Explanation,
+        Result,
+        explain,
+        optimize,
+        plan,
+        save_together,
+        verify,
+    )
     from onnxcast.errors import InputError, OnnxcastError, RefusedError, VerificationError
     from onnxcast.pipeline import build_pipeline
     from onnxcast.policy import Policy, make_policy
@@ -27,11 +35,20 @@ __all__ = [
     "make_policy",
     "optimize",
     "plan",
+    "save_together",
     "verify",
 ]
 
 _HOMES = {
-    "onnxcast.api": ("Explanation", "Result", "explain", "optimize", "plan", "verify"),
+    "onnxcast.api": (
+        "Explanation",
+        "Result",
+        "explain",
+        "optimize",
+        "plan",
+        "save_together",
+        "verify",
+    ),
     "onnxcast.errors": ("InputError", "OnnxcastError", "RefusedError", "VerificationError"),
     "onnxcast.pipeline": ("build_pipeline",),
     "onnxcast.policy": ("Policy", "make_policy"),

@@ -20,7 +20,7 @@ from onnxcast.pipeline import fitted, preparing_passes
 from onnxcast.planning import Plan, make_plan
 from onnxcast.policy import Chooser, Policy, make_policy
 from onnxcast.proving import budget_of, check_proof_options, samples_of, tolerance_of
-from onnxcast.result import Clock, Result, failure_text
+from onnxcast.result import Clock, Result, failure_text, save_together
 from onnxcast.targets import Target, get_target
 from onnxcast.verification.comparison import Tolerance
 from onnxcast.verification.feeds import FeedSource, input_specs
@@ -28,7 +28,7 @@ from onnxcast.verification.proof import Proof, against, prove
 from onnxcast.verification.session import Worker
 from onnxcast.verification.twin import narrowest_format
 
-__all__ = ["Explanation", "Result", "explain", "optimize", "plan", "verify"]
+__all__ = ["Explanation", "Result", "explain", "optimize", "plan", "save_together", "verify"]
 
 _DEFAULTS = {
     **{

@@ -11,13 +11,13 @@ from pathlib import Path
 import onnx
 import onnx_ir as ir
 
-from onnxcast.files import Progress, check_output, commit, to_proto
+from onnxcast.files import Progress, check_location, check_output, commit_together, to_proto
 from onnxcast.graph.check import without_files
 from onnxcast.report import Report
 from onnxcast.verification.proof import Proof
 from onnxcast.verification.values import Feeds, Value
 
-__all__ = ["Clock", "Result", "Samples", "failure_text"]
+__all__ = ["Clock", "Result", "Samples", "failure_text", "save_together"]
 
 logger = logging.getLogger(__name__)
 
@@ -66,21 +66,58 @@ class Result:
         path: str | os.PathLike[str],
         *,
         force: bool = False,
+        external: bool | None = None,
+        location: str | None = None,
         progress: Progress | None = None,
     ) -> list[Path]:
         """Write the model in one commit; return its files.
 
         Args:
             path: The ``.onnx`` to write.
-            force: Whether it may be the source itself.
+            force: Whether it may be the source itself, and whether the file at `location` may be
+                replaced, which is a step of its own.
+            external: Whether large tensors go to a data file; by default as in the source.
+            location: The name of the data file; by default made from the hash of its content.
             progress: Told the bytes done and the bytes in all.
 
         Raises:
             InputError: `path` cannot be written.
         """
-        source = Path(self.report.source) if self.report.source else None
+        return save_together(
+            {path: self}, force=force, external=external, location=location, progress=progress
+        )
+
+
+def save_together(
+    results: Mapping[str | os.PathLike[str], Result],
+    *,
+    force: bool = False,
+    external: bool | None = None,
+    location: str | None = None,
+    progress: Progress | None = None,
+) -> list[Path]:
+    """Write results as `Result.save` does; what they share in one data file is written once.
+
+    Args:
+        results: By the ``.onnx`` to write.
+        force: As for `Result.save`.
+        external: As for `Result.save`.
+        location: As for `Result.save`.
+        progress: As for `Result.save`.
+
+    Returns:
+        Each ``.onnx`` and each data file.
+
+    Raises:
+        InputError: One cannot be written.
+    """
+    for path, result in results.items():
+        source = Path(result.report.source) if result.report.source else None
         check_output(Path(path), source, force=force)
-        return commit(self.model, Path(path), progress=progress)
+        if location is not None:
+            check_location(location, Path(path), external=external, force=force)
+    models = {Path(path): result.model for path, result in results.items()}
+    return commit_together(models, external=external, location=location, progress=progress)
 
 
 class Clock:
