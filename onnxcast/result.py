@@ -84,12 +84,12 @@ class Result:
             InputError: `path` cannot be written.
         """
         return save_together(
-            {path: self}, force=force, external=external, location=location, progress=progress
+            {Path(path): self}, force=force, external=external, location=location, progress=progress
         )
 
 
 def save_together(
-    results: Mapping[str | os.PathLike[str], Result],
+    results: Mapping[Path, Result] | Mapping[str, Result],
     *,
     force: bool = False,
     external: bool | None = None,
