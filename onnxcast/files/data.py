@@ -67,12 +67,12 @@ class Place:
     Attributes:
         output: The `.onnx` that will refer to the file.
         location: The name of the file, or None for `<stem of output>.<hash>.data`.
-        alignment: The number of bytes that the offset of each tensor is a multiple of.
+        alignment: Tells what the offset of a tensor is to be a multiple of.
     """
 
     output: Path
     location: str | None
-    alignment: int
+    alignment: Callable[[ir.TensorProtocol], int]
 
 
 def write_data(
@@ -97,7 +97,7 @@ def write_data(
     jobs = (partial(_keyed, key, job) for key in stored for job in byte_jobs(stored[key]))
     for key, piece in ahead(jobs):
         if key not in offsets:
-            sink.align(place.alignment)
+            sink.align(place.alignment(stored[key]))
             offsets[key] = sink.position
         sink.write(piece.data)
     hashed = f"{place.output.stem}.{sink.digest()}.data"

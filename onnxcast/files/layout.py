@@ -1,7 +1,8 @@
 """Where the tensors of a written model go: into its `.onnx`, or beside it, and at which places."""
 
-__all__ = ["alignment", "moved_outside", "nbytes"]
+__all__ = ["Alignment", "alignment", "moved_outside", "nbytes"]
 
+import dataclasses
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from onnxcast.files.slots import Slot
 _INLINE_BELOW = 1024
 _LARGEST_INLINE = 3 * 2**29
 _LARGEST_PROTOBUF = 2**31 - 1
+_LARGE = 2**20
 _LEAST_ALIGNMENT, _MOST_ALIGNMENT = 64, 65536
 
 
@@ -48,10 +50,45 @@ def nbytes(tensor: ir.TensorProtocol) -> int:
     return 0 if tensor.dtype is ir.DataType.STRING else tensor.nbytes
 
 
-def alignment(slots: Iterable[Slot]) -> int:
-    """Return what divides the place of each tensor of `slots` in its file: 64 to 65536 bytes."""
-    stored = [source_tensor(slot.tensor) for slot in slots]
-    places = [tensor.offset or 0 for tensor in stored if tensor is not None]
+@dataclasses.dataclass(frozen=True)
+class Alignment:
+    """What the places of tensors in a data file are multiples of, 64 to 65536 bytes.
+
+    Attributes:
+        large: Of those of at least 1 MiB, narrow or not.
+        small: Of the others.
+    """
+
+    large: int
+    small: int
+
+    def of(self, tensor: ir.TensorProtocol) -> int:
+        """What the place of `tensor` is to be a multiple of."""
+        return self.large if _is_large(source_tensor(tensor) or tensor) else self.small
+
+
+def alignment(slots: Iterable[Slot]) -> Alignment:
+    """Return how the tensors of `slots` are aligned in their files.
+
+    Small ones may just happen to be, one behind the other; where there is no gap between any, they
+    are taken not to be.
+    """
+    found = [source_tensor(slot.tensor) for slot in slots]
+    stored = [tensor for tensor in found if tensor is not None]
+    large = _common(tensor for tensor in stored if _is_large(tensor))
+    ends = {(str(tensor.path), (tensor.offset or 0) + tensor.nbytes) for tensor in stored}
+    padded = any(
+        tensor.offset and (str(tensor.path), tensor.offset) not in ends for tensor in stored
+    )
+    return Alignment(large, _common(stored) if padded else _LEAST_ALIGNMENT)
+
+
+def _is_large(tensor: ir.TensorProtocol) -> bool:
+    return tensor.nbytes >= _LARGE
+
+
+def _common(tensors: Iterable[ir.ExternalTensor]) -> int:
+    places = [tensor.offset or 0 for tensor in tensors]
     found = _MOST_ALIGNMENT if any(places) else _LEAST_ALIGNMENT
     while found > _LEAST_ALIGNMENT and any(place % found for place in places):
         found //= 2

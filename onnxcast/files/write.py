@@ -155,7 +155,7 @@ def _commit_group(group: Sequence[_Part], location: str | None, count: "_Counter
     with _failures_told(outputs[0]), ExitStack() as undo, ExitStack() as undo_data:
         stale = stale_data_files(outputs)
         if outside := _outside(group):
-            place = Place(outputs[0], location, alignment(outside))
+            place = Place(outputs[0], location, alignment(outside).of)
             data = write_data(outside, place, undo_data, count.add)
         files = [_written(part, data, undo) for part in group]
         for file, output in zip(files, outputs, strict=True):

@@ -18,6 +18,7 @@ from onnxcast.files import (
     check_location,
     commit,
     commit_together,
+    layout,
     read_model,
     write,
 )
@@ -115,8 +116,7 @@ def test_models_on_one_data_file_are_written_with_one(folder: Path) -> None:
     check_numbers(models[1], "bca")
     first, second = map(external, models)
     assert all(first[letter] == second[letter] for letter in "ab")
-    # Three weights of half the size, as far apart as in the source, where they follow closely.
-    assert data.stat().st_size == 2 * 4 * SIZE * SIZE + 2 * SIZE * SIZE
+    assert data.stat().st_size == 3 * 2 * SIZE * SIZE
 
 
 def test_models_that_share_nothing_have_files_of_their_own(folder: Path) -> None:
@@ -204,6 +204,15 @@ def test_alignment_of_the_source_is_kept(tmp_path: Path, alignment: int) -> None
         assert offset == at
         at += weight.nbytes // 2
     assert kept >= alignment
+
+
+def test_large_tensors_stay_aligned_even_without_gaps(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(layout, "_LARGE", 4 * SIZE * SIZE)
+    commit(narrowed(folder / "second.onnx"), folder / "out.onnx")
+    offsets = [int(each["offset"]) for each in external(folder / "out.onnx").values()]
+    assert offsets == [0, 4 * SIZE * SIZE, 8 * SIZE * SIZE]
 
 
 def test_data_goes_to_the_file_that_is_named(
