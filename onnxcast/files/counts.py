@@ -40,17 +40,23 @@ def check_counts(model: onnx.ModelProto, shown: str) -> None:
         shown: How messages name the model.
 
     Raises:
-        InputError: A negative size, more elements than can be counted, or another count of bytes.
+        InputError: A negative size, more elements than can be counted, a type that is none, or
+            another count of bytes.
     """
     for tensor in tensors(model):
         count = _elements(tensor, shown)
-        if tensor.data_location != onnx.TensorProto.EXTERNAL and tensor.data_type in _BITS:
+        if tensor.data_type not in _BITS:
+            raise InputError(
+                f"{shown}: tensor {tensor.name!r} has element type {tensor.data_type}; wanted one "
+                "that ONNX has; save the model again, or update onnxcast"
+            )
+        if tensor.data_location != onnx.TensorProto.EXTERNAL:
             _check_numbers(tensor, count, shown)
 
 
 def stored_bytes(tensor: onnx.TensorProto) -> int:
-    """Return the bytes that type and shape ask for; 0 for a type the checker will refuse."""
-    return _bytes_of(tensor, math.prod(tensor.dims)) if tensor.data_type in _BITS else 0
+    """Return the bytes that type and shape ask for."""
+    return _bytes_of(tensor, math.prod(tensor.dims))
 
 
 def _elements(tensor: onnx.TensorProto, shown: str) -> int:

@@ -59,6 +59,8 @@ class _Region(NamedTuple):
 
 def _entries(tensor: TensorProto, named: str) -> dict[str, str]:
     entries = {entry.key: entry.value for entry in tensor.external_data}
+    if not all(isinstance(value, str) for value in entries.values()):
+        raise InputError(f"{named} is not told in UTF-8; wanted text; save the model again")
     if len(entries) < len(tensor.external_data):
         raise InputError(
             f"{named} says something twice; wanted each of location, offset and length once; "
@@ -80,18 +82,25 @@ def _check_apart(regions: list[_Region], shown: str) -> None:
 
 
 def _file_size(location: str, folder: Path, named: str) -> int:
-    path = folder / location
     if not location or _leads_out(location):
         raise InputError(
             f"{named} is at {location!r}, outside the model's folder; wanted a relative path "
             "inside it; save the model again with its data beside it"
         )
-    if _is_linked(path, folder):
+    path = folder / location
+    try:
+        linked, there = _is_linked(path, folder), path.is_file()
+    except OSError as error:
+        raise InputError(
+            f"{named} is at {location[:60]!r}, which cannot be looked up ({error.strerror}); "
+            "wanted a file beside the model; save the model again"
+        ) from None
+    if linked:
         raise InputError(
             f"{named} is at {location!r}, a link; wanted the file itself, since a link may lead "
             "outside the model's folder; copy model and data to one folder (`cp -L`)"
         )
-    if not path.is_file():
+    if not there:
         raise InputError(
             f"{named} is at {location!r}, but there is no such file in {folder}; wanted the file "
             "there; copy it beside the model"

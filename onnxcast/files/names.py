@@ -1,13 +1,14 @@
 """Names and nesting of a model, as strangers may have made them."""
 
-__all__ = ["check_names", "check_nesting"]
+__all__ = ["check_attributes", "check_names", "check_nesting"]
 
 from collections import Counter
+from collections.abc import Sequence
 
 import onnx
 
 from onnxcast.errors import InputError
-from onnxcast.files.protos import bodies, scopes
+from onnxcast.files.protos import bodies, nested, scopes
 
 _MOST_GRAPHS = 32
 """Graphs inside one another: more do not fit in the 100 messages that parsers take."""
@@ -30,20 +31,51 @@ def check_nesting(model: onnx.ModelProto, shown: str) -> None:
 
 
 def check_names(model: onnx.ModelProto, shown: str) -> None:
-    """Check that names are without NUL, where runtimes would cut them, and outputs have their own.
+    """Check that names are text without NUL, where runtimes would cut them.
+
+    And that outputs of a graph have one each.
 
     Raises:
-        InputError: A name with NUL, or a name for two outputs of a graph.
+        InputError: One of these is not so.
     """
     for scope in scopes(model):
-        names = _names(scope)
-        if "\0" in "".join(names):
-            found = next(name for name in names if "\0" in name)
-            raise InputError(
-                f"{shown}: the name {found!r} holds NUL; wanted a name without; rename it"
-            )
+        _check_text(_names(scope), shown)
         if isinstance(scope, onnx.GraphProto):
             _check_outputs(scope, shown)
+
+
+def check_attributes(model: onnx.ModelProto, shown: str) -> None:
+    """Check that attributes have a type, and refer to those of a function only inside one.
+
+    Raises:
+        InputError: One is not so.
+    """
+    for scope in scopes(model):
+        for node in scope.node:
+            for attribute in node.attribute:
+                if attribute.type == onnx.AttributeProto.UNDEFINED:
+                    raise InputError(f"{_shown(attribute, node, shown)} has no type; wanted one")
+    for scope in nested([model.graph]):
+        for node in scope.node:
+            for attribute in node.attribute:
+                if attribute.ref_attr_name:
+                    raise InputError(
+                        f"{_shown(attribute, node, shown)} refers to {attribute.ref_attr_name!r} "
+                        "of a function, outside any; wanted a value"
+                    )
+
+
+def _shown(attribute: onnx.AttributeProto, node: onnx.NodeProto, shown: str) -> str:
+    return f"{shown}: attribute {attribute.name!r} of node {node.name!r} ({node.op_type})"
+
+
+def _check_text(names: Sequence[object], shown: str) -> None:
+    found = next((name for name in names if not isinstance(name, str)), None)
+    if found is not None:  # protobuf gives bytes that are no text as bytes
+        raise InputError(f"{shown}: the name {found!r} is not UTF-8; wanted text; rename it")
+    found = next((name for name in names if isinstance(name, str) and "\0" in name), None)
+    if found is not None:
+        raise InputError(f"{shown}: the name {found!r} holds NUL; wanted a name without; rename it")
 
 
 def _check_outputs(graph: onnx.GraphProto, shown: str) -> None:

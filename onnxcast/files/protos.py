@@ -1,15 +1,22 @@
 """Walking over a serialised model: its graphs, its functions, and every tensor in them."""
 
-__all__ = ["bodies", "scopes", "tensors"]
+__all__ = ["bodies", "nested", "scopes", "tensors"]
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import onnx
 
 
 def scopes(model: onnx.ModelProto) -> Iterator[onnx.GraphProto | onnx.FunctionProto]:
     """Yield the main graph, every function body, and every graph nested in one of them."""
-    pending: list[onnx.GraphProto | onnx.FunctionProto] = [model.graph, *model.functions]
+    yield from nested([model.graph, *model.functions])
+
+
+def nested(
+    roots: Iterable[onnx.GraphProto | onnx.FunctionProto],
+) -> Iterator[onnx.GraphProto | onnx.FunctionProto]:
+    """Yield `roots` and every graph nested in one of them."""
+    pending = list(roots)
     while pending:
         scope = pending.pop()
         yield scope

@@ -20,7 +20,7 @@ from onnxcast.files.counts import check_counts
 from onnxcast.files.external import check_external_data
 from onnxcast.files.left_out import name_left_out
 from onnxcast.files.maps import from_proto
-from onnxcast.files.names import check_names, check_nesting
+from onnxcast.files.names import check_attributes, check_names, check_nesting
 from onnxcast.files.slots import tensor_slots
 from onnxcast.files.sparse import make_dense
 from onnxcast.files.wire import parse_file
@@ -96,6 +96,7 @@ def _from_proto(proto: onnx.ModelProto, folder: Path, path: Path | None) -> ir.M
     shown = "the ModelProto" if path is None else str(path)
     check_counts(proto, shown)
     check_names(proto, shown)
+    check_attributes(proto, shown)
     has_external = check_external_data(proto, folder, shown)
     _check(proto, path, shown)
     if proto.training_info:

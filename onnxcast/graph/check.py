@@ -21,29 +21,50 @@ def check_functions(model: ir.Model) -> None:
     """Refuse what onnx's checker lets pass in functions and calls, and nothing can run.
 
     Raises:
-        InputError: A subgraph gives a value of another scope, or a call has more operands than
-            its function, or another number of results, or functions call one another in a circle.
+        InputError: A subgraph gives a value of another scope, a node reads none, a call has more
+            operands than its function, or another number of results, or functions call one another
+            in a circle.
     """
     _check_recursion(model)
     for graph in function_graphs(model):
-        for value in graph.outputs:
-            if not _is_made_in(graph, value):
-                raise InputError(
-                    f"graph {graph.name!r} in a function gives {value.name!r}, which is not made "
-                    "in it: make it there, by an Identity"
-                )
+        _check_body(graph)
     for graph in model_graphs(model):
         for node in graph:
             function = model.functions.get(node.op_identifier())
-            if function is None:
-                continue
-            taken, given = len(function.inputs), len(function.outputs)
-            if len(node.inputs) > taken or len(node.outputs) != given:
-                raise InputError(
-                    f"call {label(node)} has {len(node.inputs)} operands and {len(node.outputs)} "
-                    f"results, function {function.domain}::{function.name} has {taken} and {given}"
-                    ": make them agree"
-                )
+            if function is not None:
+                _check_call(node, function)
+
+
+def _check_body(graph: ir.Graph) -> None:
+    for value in graph.outputs:
+        if not _is_made_in(graph, value):
+            raise InputError(
+                f"graph {graph.name!r} in a function gives {value.name!r}, which is not made "
+                "in it: make it there, by an Identity"
+            )
+    for node in graph:
+        lacking = next((value for value in node.inputs if _is_nowhere(value)), None)
+        if lacking is not None:
+            raise InputError(
+                f"{label(node)} in a function reads {lacking.name!r}, which nothing gives: "
+                "name a value of the function"
+            )
+
+
+def _check_call(node: ir.Node, function: ir.Function) -> None:
+    taken, given = len(function.inputs), len(function.outputs)
+    if len(node.inputs) > taken or len(node.outputs) != given:
+        raise InputError(
+            f"call {label(node)} has {len(node.inputs)} operands and {len(node.outputs)} "
+            f"results, function {function.domain}::{function.name} has {taken} and {given}"
+            ": make them agree"
+        )
+
+
+def _is_nowhere(value: ir.Value | None) -> bool:
+    if value is None or value.producer() is not None:
+        return False
+    return not (value.is_graph_input() or value.is_initializer())
 
 
 def _check_recursion(model: ir.Model) -> None:
@@ -80,7 +101,11 @@ def fault(model: ir.Model, *, full: bool) -> str:
                 onnx.checker.check_model(to_proto(model), full_check=full)
             else:
                 CheckerPass(full_check=full)(model)
-        except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError) as error:
+        except (
+            onnx.checker.ValidationError,
+            onnx.shape_inference.InferenceError,
+            ValueError,  # for a type that is none
+        ) as error:
             return " ".join(str(error).split())[:_LENGTH]
     return ""
 
