@@ -50,7 +50,15 @@ def check_counts(model: onnx.ModelProto, shown: str) -> None:
                 f"{shown}: tensor {tensor.name!r} has element type {tensor.data_type}; wanted one "
                 "that ONNX has; save the model again, or update onnxcast"
             )
-        if tensor.data_location != onnx.TensorProto.EXTERNAL:
+        is_external = tensor.data_location == onnx.TensorProto.EXTERNAL
+        if tensor.data_type == onnx.TensorProto.STRING and (
+            is_external or tensor.HasField("raw_data")
+        ):
+            raise InputError(
+                f"{shown}: tensor {tensor.name!r} holds strings as raw or external data; wanted "
+                "them in string_data; save the model again"
+            )
+        if not is_external:
             _check_numbers(tensor, count, shown)
 
 

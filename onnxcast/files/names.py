@@ -3,7 +3,7 @@
 __all__ = ["check_attributes", "check_names", "check_nesting"]
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import onnx
 
@@ -50,19 +50,24 @@ def check_attributes(model: onnx.ModelProto, shown: str) -> None:
     Raises:
         InputError: One is not so.
     """
-    for scope in scopes(model):
+    for node, attribute in _attributes(scopes(model)):
+        if attribute.type == onnx.AttributeProto.UNDEFINED:
+            raise InputError(f"{_shown(attribute, node, shown)} has no type; wanted one")
+    for node, attribute in _attributes(nested([model.graph])):
+        if attribute.ref_attr_name:
+            raise InputError(
+                f"{_shown(attribute, node, shown)} refers to {attribute.ref_attr_name!r} of a "
+                "function, outside any; wanted a value"
+            )
+
+
+def _attributes(
+    found: Iterable[onnx.GraphProto | onnx.FunctionProto],
+) -> Iterator[tuple[onnx.NodeProto, onnx.AttributeProto]]:
+    for scope in found:
         for node in scope.node:
             for attribute in node.attribute:
-                if attribute.type == onnx.AttributeProto.UNDEFINED:
-                    raise InputError(f"{_shown(attribute, node, shown)} has no type; wanted one")
-    for scope in nested([model.graph]):
-        for node in scope.node:
-            for attribute in node.attribute:
-                if attribute.ref_attr_name:
-                    raise InputError(
-                        f"{_shown(attribute, node, shown)} refers to {attribute.ref_attr_name!r} "
-                        "of a function, outside any; wanted a value"
-                    )
+                yield node, attribute
 
 
 def _shown(attribute: onnx.AttributeProto, node: onnx.NodeProto, shown: str) -> str:
