@@ -25,6 +25,7 @@ from .options import (
     cast_bridges,
     choice_of_format,
     max_error,
+    names,
     samples,
     shapes,
     tolerance,
@@ -122,6 +123,7 @@ def optimize(
     disable_inline_cast: bool,
     inputs: Path | None,
     input_shapes: tuple[str, ...],
+    verify_outputs: str | None,
     tolerance: float | None,
     max_errors: tuple[str, ...],
     metric: str | None,
@@ -154,10 +156,10 @@ def optimize(
     """
     start = time.perf_counter()
     passing = tolerance is not None or max_errors or metric or budget_seconds is not None
-    if no_verify and (inputs or input_shapes or passing or no_repair):
+    if no_verify and (inputs or input_shapes or passing or no_repair or verify_outputs):
         raise InputError(
-            "--no-verify together with --inputs, --input-shape, --tolerance, --max-error or "
-            "--no-repair: these are for the proof; drop one or the other"
+            "--no-verify together with --inputs, --input-shape, --verify-outputs, --tolerance, "
+            "--max-error or --no-repair: these are for the proof; drop one or the other"
         )
     chosen_shapes, limits = shapes(input_shapes), max_error(max_errors)
     external = is_external(external_data=external_data, inline=inline, location=location)
@@ -183,6 +185,7 @@ def optimize(
                 target=target,
                 inputs=task.inputs,
                 input_shapes=chosen_shapes,
+                verify_outputs=names(verify_outputs),
                 tolerance=tolerance,
                 max_error=limits,
                 metric=metric,

@@ -281,7 +281,13 @@ class Conversion:
         """Run the source, to prove results against it for a while."""
         with contextlib.ExitStack() as stack:
             with self._clock.step("run the source"):
-                reference = against(self._original.again(), samples.feeds, tolerance, worker)
+                reference = against(
+                    self._original.again(),
+                    samples.feeds,
+                    tolerance,
+                    worker,
+                    outputs=samples.outputs,
+                )
                 prover = stack.enter_context(reference)
             yield prover
 

@@ -30,11 +30,13 @@ class Samples:
         feeds: One dict per sample.
         origin: Where they came from, for people.
         labels: What else each sample holds, by name: labels for the outputs.
+        outputs: Names of the outputs to compare; None for all.
     """
 
     feeds: Sequence[Feeds]
     origin: str
     labels: Sequence[Mapping[str, Value]] = ()
+    outputs: Sequence[str] | None = None
 
 
 @dataclasses.dataclass(frozen=True)

@@ -5,7 +5,7 @@ from onnxcast.files.maps import from_proto, has_maps, to_proto
 from onnxcast.files.outputs import check_location, check_output, default_output
 from onnxcast.files.read import Source, collector_paused, read_model
 from onnxcast.files.slots import Slot, tensor_slots
-from onnxcast.files.weights import NarrowedTensor, WeightRange, chunks, weight_range
+from onnxcast.files.weights import NarrowedTensor, WeightRange, WidenedTensor, chunks, weight_range
 from onnxcast.files.write import Progress, commit, commit_together
 
 __all__ = [
@@ -14,6 +14,7 @@ __all__ = [
     "Slot",
     "Source",
     "WeightRange",
+    "WidenedTensor",
     "check_location",
     "check_output",
     "chunks",

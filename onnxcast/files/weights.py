@@ -10,6 +10,7 @@ __all__ = [
     "Job",
     "NarrowedTensor",
     "WeightRange",
+    "WidenedTensor",
     "byte_jobs",
     "chunks",
     "weight_range",
@@ -49,19 +50,16 @@ class Sink(Protocol):
         """Take all of `data`."""
 
 
-class NarrowedTensor(ir.Tensor[ir.TensorProtocol]):
-    """A view of a float tensor in a narrower format, rounded whenever it is read.
+class _View(ir.Tensor[ir.TensorProtocol]):
+    """A view of a float tensor in another format, converted whenever it is read.
 
-    Rounding is that of `onnxcast.formats.to_storage`: to nearest even, float8 saturates. Shape,
-    doc string, metadata and, unless another is given, name are the source's; `raw` is the source.
+    Shape, doc string, metadata and, unless another is given, name are the source's; `raw` is the
+    source.
     """
 
     def __init__(
         self, source: ir.TensorProtocol, dtype: ir.DataType, name: str | None = None
     ) -> None:
-        """View `source`, float32 or float64, as `dtype`, a float format of whole bytes."""
-        assert source.dtype in (ir.DataType.FLOAT, ir.DataType.DOUBLE), source.dtype
-        assert dtype.bitwidth % 8 == 0, dtype
         super().__init__(
             source,
             dtype,
@@ -71,8 +69,12 @@ class NarrowedTensor(ir.Tensor[ir.TensorProtocol]):
             metadata_props=dict(source.metadata_props) or None,
         )
 
+    def convert(self, piece: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Return elements of the source in the storage dtype of this one."""
+        raise NotImplementedError
+
     def numpy(self) -> npt.NDArray[Any]:
-        """Return the whole tensor, narrowed, in the storage dtype."""
+        """Return the whole tensor, converted, in the storage dtype."""
         whole = np.empty(self.size, self.dtype.numpy())
         at = 0
         for piece in chunks(self):
@@ -99,6 +101,38 @@ class NarrowedTensor(ir.Tensor[ir.TensorProtocol]):
 
     def __repr__(self) -> str:
         return f"{self._repr_base()}(name={self.name!r}, source={type(self.raw).__name__})"
+
+
+class NarrowedTensor(_View):
+    """A view of a float tensor in a narrower format, rounded whenever it is read.
+
+    Rounding is that of `onnxcast.formats.to_storage`: to nearest even, float8 saturates.
+    """
+
+    def __init__(
+        self, source: ir.TensorProtocol, dtype: ir.DataType, name: str | None = None
+    ) -> None:
+        """View `source`, float32 or float64, as `dtype`, a float format of whole bytes."""
+        assert source.dtype in (ir.DataType.FLOAT, ir.DataType.DOUBLE), source.dtype
+        assert dtype.bitwidth % 8 == 0, dtype
+        super().__init__(source, dtype, name)
+
+    def convert(self, piece: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Return elements of the source, rounded."""
+        return formats.to_storage(piece, formats.of(self.dtype))
+
+
+class WidenedTensor(_View):
+    """A view of a narrow float tensor in float32, which is exact."""
+
+    def __init__(self, source: ir.TensorProtocol) -> None:
+        """View `source`, a float format of whole bytes that float32 contains."""
+        assert formats.contains(formats.FLOAT32, formats.of(source.dtype)), source.dtype
+        super().__init__(source, ir.DataType.FLOAT)
+
+    def convert(self, piece: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Return elements of the source in float32."""
+        return piece.astype(np.float32)
 
 
 def chunks(tensor: ir.TensorProtocol) -> Iterator[npt.NDArray[Any]]:
@@ -140,10 +174,9 @@ def byte_jobs(tensor: ir.TensorProtocol) -> Iterator[Job]:
 
 def _jobs(tensor: ir.TensorProtocol) -> Iterator[Job]:
     """Yield jobs that give the elements of `tensor`, each up to `CHUNK_BYTES` of its source."""
-    if isinstance(tensor, NarrowedTensor):
-        target = formats.of(tensor.dtype)
+    if isinstance(tensor, _View):
         for job in _jobs(tensor.raw):
-            yield partial(_rounded, job, target)
+            yield partial(_converted, job, tensor)
     elif isinstance(tensor, ir.ExternalTensor):
         yield from _file_jobs(tensor, tensor.dtype.numpy(), tensor.size)
     else:
@@ -153,8 +186,8 @@ def _jobs(tensor: ir.TensorProtocol) -> Iterator[Job]:
             yield partial(flat.__getitem__, slice(start, start + step))
 
 
-def _rounded(job: Job, target: formats.Format) -> npt.NDArray[Any]:
-    return formats.to_storage(job(), target)
+def _converted(job: Job, view: _View) -> npt.NDArray[Any]:
+    return view.convert(job())
 
 
 def _bytes_of(job: Job) -> npt.NDArray[Any]:

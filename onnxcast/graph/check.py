@@ -8,8 +8,9 @@ import onnx
 import onnx_ir as ir
 from onnx_ir.passes.common import CheckerPass
 
-from onnxcast.errors import InputError
+from onnxcast.errors import InputError, OnnxcastError
 from onnxcast.files import has_maps, tensor_slots, to_proto
+from onnxcast.files.read import root_cause
 from onnxcast.graph.walk import function_graphs, label, model_graphs
 
 __all__ = ["check_functions", "fault", "without_files"]
@@ -94,6 +95,9 @@ def fault(model: ir.Model, *, full: bool) -> str:
     Args:
         model: It is as it was afterwards.
         full: Whether shapes and types are inferred and must agree with the declared ones.
+
+    Raises:
+        InputError: The model has parts that cannot be written, or its data cannot be read.
     """
     with without_files(model):
         try:
@@ -107,6 +111,15 @@ def fault(model: ir.Model, *, full: bool) -> str:
             ValueError,  # for a type that is none
         ) as error:
             return " ".join(str(error).split())[:_LENGTH]
+        except ir.serde.SerdeError as error:
+            cause = root_cause(error)
+            if isinstance(cause, OnnxcastError | OSError):
+                raise cause from None
+            why = " ".join(str(cause).split())[:_LENGTH]
+            raise InputError(
+                f"onnx_ir cannot write this model ({why}); wanted text in UTF-8 and types that "
+                "ONNX has; take that part out of the model"
+            ) from None
     return ""
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 import onnx
 import onnx_ir as ir
 
+from onnxcast.files import protos
 from onnxcast.graph.walk import bodies, model_graphs
 
 __all__ = ["Shapes", "bytes_of", "elements"]
@@ -75,15 +76,7 @@ def _pairs(graph: ir.Graph, proto: onnx.GraphProto) -> Iterator[tuple[ir.Value, 
                 if value.shape is None and type_ is not None and _has_shape(type_):
                     yield value, ir.Shape(map(_size, type_.tensor_type.shape.dim))
             if node.attributes:
-                pending.extend(zip(bodies(node), _bodies(copy), strict=True))
-
-
-def _bodies(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
-    """The subgraphs that `node` holds, in attribute order; some have no nodes."""
-    for attribute in node.attribute:
-        if attribute.HasField("g"):
-            yield attribute.g
-        yield from attribute.graphs
+                pending.extend(zip(bodies(node), protos.bodies(copy), strict=True))
 
 
 def _has_shape(type_: onnx.TypeProto) -> bool:
