@@ -2,7 +2,6 @@
 
 __all__ = ["check_attributes", "check_names", "check_nesting"]
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 import onnx
@@ -33,15 +32,11 @@ def check_nesting(model: onnx.ModelProto, shown: str) -> None:
 def check_names(model: onnx.ModelProto, shown: str) -> None:
     """Check that names are text without NUL, where runtimes would cut them.
 
-    And that outputs of a graph have one each.
-
     Raises:
-        InputError: One of these is not so.
+        InputError: One is not.
     """
     for scope in scopes(model):
         _check_text(_names(scope), shown)
-        if isinstance(scope, onnx.GraphProto):
-            _check_outputs(scope, shown)
 
 
 def check_attributes(model: onnx.ModelProto, shown: str) -> None:
@@ -81,16 +76,6 @@ def _check_text(names: Sequence[object], shown: str) -> None:
     found = next((name for name in names if isinstance(name, str) and "\0" in name), None)
     if found is not None:
         raise InputError(f"{shown}: the name {found!r} holds NUL; wanted a name without; rename it")
-
-
-def _check_outputs(graph: onnx.GraphProto, shown: str) -> None:
-    counts = Counter(output.name for output in graph.output)
-    for name, count in counts.items():
-        if count > 1:
-            raise InputError(
-                f"{shown}: graph {graph.name!r} has {count} outputs with the name {name!r}; wanted "
-                "one of each name; rename or remove the others"
-            )
 
 
 def _names(scope: onnx.GraphProto | onnx.FunctionProto) -> list[str]:

@@ -29,6 +29,9 @@ logger = logging.getLogger(__name__)
 
 _REASON_LENGTH = 300
 
+_FUNCTIONS = 8
+"""The IR version from which on a model may have functions."""
+
 _INITIALIZERS_ALONE = 4
 """The IR version from which on an initializer need not be a graph input."""
 
@@ -103,6 +106,11 @@ def _from_proto(proto: onnx.ModelProto, folder: Path, path: Path | None) -> ir.M
         raise InputError(
             f"{shown}: training_info found; wanted an inference model; delete it "
             "(`del model.training_info[:]`) or export for inference"
+        )
+    if proto.functions and proto.ir_version < _FUNCTIONS:
+        raise InputError(
+            f"{shown}: functions found in IR version {proto.ir_version}, which has none and where "
+            f"nothing checks them; wanted version {_FUNCTIONS} or later; raise ir_version"
         )
     make_dense(proto, str(folder), shown)
     keep_own_declarations(proto, shown)

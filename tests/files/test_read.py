@@ -497,3 +497,10 @@ def test_graphs_inside_one_another_are_bounded_in_memory_too() -> None:
         )
         graph = attribute.g
     assert "more than 32 graphs inside one another" in refused(model)
+
+
+def test_functions_need_an_ir_version_that_has_them() -> None:
+    model = small()
+    model.functions.add(domain="local", name="F")
+    model.ir_version = 7
+    assert "functions found in IR version 7" in refused(model)
