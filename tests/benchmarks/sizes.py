@@ -3,11 +3,13 @@
 Each model is made here, with its weights in one data file. A row gives the seconds of
 ``onnxcast optimize --no-verify``, start-up included, and of the bare work: read, convert by numpy,
 write and fsync the same bytes, tensor by tensor. Both are medians of three runs in turn. Peaks
-are VmHWM of the process. The bytes of each tensor are compared with numpy's conversion.
+are VmHWM of the process. The bytes of each tensor are compared with numpy's conversion. ``--peers``
+adds two other tools.
 """
 
 import argparse
 import dataclasses
+import importlib.util
 import os
 import statistics
 import subprocess
@@ -20,6 +22,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 import onnx
+
+from tests.benchmarks import light_peer
 
 _FLOAT, _HALF = 4, 2
 _PIECE = 4 * 2**20
@@ -153,7 +157,7 @@ def _pieces(
             yield np.fromfile(file, dtype, count)
 
 
-def row(size: Size, folder: Path) -> str:
+def row(size: Size, folder: Path, *, peers: bool) -> str:
     """Measure one size."""
     source, target = folder / "model.onnx", folder / "out.onnx"
     make(size, source)
@@ -164,26 +168,33 @@ def row(size: Size, folder: Path) -> str:
         bare(data, folder / "bare.bin", size)
         bares.append(time.perf_counter() - start)
         (folder / "bare.bin").unlink()
-        seconds, peak = measured(
-            "onnxcast_cli",
-            "optimize",
-            source,
-            "--fp32-cast",
-            "all-fp16",
-            "--no-verify",
-            "-o",
-            target,
-        )
+        options = ["--fp32-cast", "all-fp16", "--no-verify", "-o", target]
+        seconds, peak = measured("onnxcast_cli", "optimize", source, *options)
         ours.append(seconds)
         peaks.append(peak)
     equal = "yes" if same_bytes(data, target, size) else "NO"
-    for path in folder.iterdir():
-        path.unlink()
-    plain, seconds = statistics.median(bares), statistics.median(ours)
-    return (
+    plain, seconds, peak = statistics.median(bares), statistics.median(ours), max(peaks)
+    told = (
         f"{size.gigabytes:>5} {size.tensor_bytes / 1e6:>9.0f} {plain:>8.1f} {seconds:>9.1f} "
-        f"{seconds / plain:>6.2f} {max(peaks):>8.0f} {equal:>6}"
+        f"{seconds / plain:>6.2f} {peak:>8.0f} {equal:>6}"
     )
+    return "\n".join([told, *(_peers(source, seconds, peak) if peers else ())])
+
+
+def _peers(source: Path, seconds: float, peak: float) -> Iterator[str]:
+    """Measure the peers that are installed, once each."""
+    for name, module in light_peer.MODULES.items():
+        if importlib.util.find_spec(module.partition(".")[0]) is None:
+            yield f"      {name}: not installed"
+            continue
+        target = source.with_name("peer.onnx")
+        theirs, memory = measured("tests.benchmarks.light_peer", name, source, target)
+        for path in (target, target.with_suffix(".data")):
+            path.unlink()
+        yield (
+            f"      {name}: {theirs:.1f} s, {theirs / seconds:.1f} x ours; {memory:.0f} MB, "
+            f"{memory / peak:.1f} x ours"
+        )
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -191,13 +202,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sizes", type=float, nargs="*", default=[s.gigabytes for s in SIZES])
     parser.add_argument("--folder", type=Path, help="where the files go for a while")
-    parser.add_argument("--peers", action="store_true", help="also run the peers at 2.5 GB")
+    parser.add_argument("--peers", action="store_true", help="also run the peers, once each")
     chosen = parser.parse_args(arguments)
     sys.stdout.write("   GB tensor MB  bare s  onnxcast  ratio  peak MB  equal\n")
     for size in SIZES:
         if size.gigabytes in chosen.sizes:
             with tempfile.TemporaryDirectory(dir=chosen.folder) as folder:
-                sys.stdout.write(row(size, Path(folder)) + "\n")
+                peers = chosen.peers and size.gigabytes < 5  # they do not take larger ones
+                sys.stdout.write(row(size, Path(folder), peers=peers) + "\n")
                 sys.stdout.flush()
     return 0
 
