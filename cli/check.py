@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from onnxcast.errors import OnnxcastError
 
 from .console import fail, print_json, results
+from .tasks import Task
 
 if TYPE_CHECKING:
     from onnxcast import Result
@@ -17,12 +18,12 @@ _SOMETHING_TO_DO = 1
 
 
 def check_models(
-    models: Sequence[Path], convert: Callable[[Path], "Result"], *, as_json: bool
+    tasks: Sequence[Task], convert: Callable[[Task], "Result"], *, as_json: bool
 ) -> int:
     """Print what a conversion of each model would do; nothing is written.
 
     Args:
-        models: The models.
+        tasks: The models.
         convert: Gives the result for one.
         as_json: Whether to print a list of records with the reports.
 
@@ -30,19 +31,19 @@ def check_models(
         The exit code: 0 if there is nothing to do; 1 if there is; that of the worst fault.
     """
     code, records = 0, []
-    for model in models:
+    for task in tasks:
         try:
-            result = convert(model)
+            result = convert(task)
         except OnnxcastError as error:
-            if len(models) == 1:
+            if len(tasks) == 1:
                 raise
-            fail(f"{model}: {error}")
+            fail(f"{task.model}: {error}")
             code = max(code, error.exit_code)
             continue
         code = max(code, _SOMETHING_TO_DO if result.modified else 0)
-        records.append(_record(model, result))
+        records.append(_record(task.model, result))
         if not as_json:
-            results().print(f"{model}: {_told(result)}", soft_wrap=True)
+            results().print(f"{task.model}: {_told(result)}", soft_wrap=True)
     if as_json:
         print_json(records)
     return code

@@ -1,6 +1,6 @@
 """Where results go: everything that can be told before the work about the files to write."""
 
-__all__ = ["beside", "check_destinations"]
+__all__ = ["check_destinations", "format_name"]
 
 import os
 from collections.abc import Mapping
@@ -13,16 +13,13 @@ _SAMPLE_SUFFIXES = (".npz", ".pb")
 _REPORT_BEGINS = b'{\n  "versions": '
 
 
-def beside(
-    model: Path, narrowing: Mapping[str, Any], target: str | None, plan: Path | None
-) -> Path:
-    """The file beside `model` that is called after the narrow format.
+def format_name(narrowing: Mapping[str, Any], target: str | None, plan: Path | None) -> str:
+    """The narrow format by name, to call a file after.
 
     Raises:
         InputError: A bad option, target or plan.
     """
     import onnxcast
-    from onnxcast.files import default_output
     from onnxcast.lock import read_lock
     from onnxcast.targets import get_target
 
@@ -30,8 +27,8 @@ def beside(
         narrowing = {"fp32_cast": read_lock(plan).report["token"]}
     policy = onnxcast.make_policy(preferred=get_target(target).preferred, **narrowing)
     if policy.fallback is not None:
-        return default_output(model, "mixed")
-    return default_output(model, policy.format.name if policy.format else "none")
+        return "mixed"
+    return policy.format.name if policy.format else "none"
 
 
 def check_destinations(

@@ -5,7 +5,7 @@ __all__ = ["optimize"]
 import contextlib
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,7 +17,8 @@ from onnxcast.errors import InputError, RefusedError
 
 from .check import check_models
 from .console import bar, print_json, say, silence, spinner, warn
-from .destinations import beside, check_destinations
+from .destinations import check_destinations, format_name
+from .layout import check_data, is_external, layout
 from .options import (
     MODEL,
     as_json,
@@ -25,24 +26,29 @@ from .options import (
     cast_bridges,
     choice_of_format,
     max_error,
+    names,
     samples,
     shapes,
     tolerance,
 )
+from .tasks import Task, make_tasks
+from .warnings import warn_of
 
 if TYPE_CHECKING:
     from onnxcast import Result
 
 
 @click.command(short_help="Convert a model, prove it and write it.")
-@click.argument("models", metavar="MODEL", type=MODEL, nargs=-1, required=True)
+@click.argument("models", metavar="MODEL...", type=MODEL, nargs=-1, required=True)
 @click.option(
     "-o",
     "--output",
     type=MODEL,
     metavar="OUT",
-    help="The .onnx to write [default: MODEL.<format>.onnx beside the input].",
+    help="The .onnx to write, or the folder for several [default: MODEL.<format>.onnx beside the "
+    "input].",
 )
+@layout
 @choice_of_format
 @click.option(
     "--opset",
@@ -94,17 +100,27 @@ if TYPE_CHECKING:
     "so is pinned in the model, and later runs keep to it.)",
 )
 @click.option("--forget-pins", is_flag=True, help="Drop the pins of earlier runs first.")
-@click.option("--force", is_flag=True, help="Let the output be the input itself.")
-@click.option("--report", type=MODEL, metavar="FILE.json", help="Also write the report here.")
+@click.option(
+    "--force", is_flag=True, help="Let the output be the input itself, and replace --location."
+)
+@click.option(
+    "--report",
+    type=MODEL,
+    metavar="FILE.json",
+    help="Also write the report here; of several models, a folder.",
+)
 @click.option(
     "--check",
     is_flag=True,
-    help="Write nothing; end with 1 if there is something to do. Takes any number of models.",
+    help="Write nothing; end with 1 if there is something to do.",
 )
 @as_json
 def optimize(
     models: tuple[Path, ...],
     output: Path | None,
+    external_data: bool,
+    inline: bool,
+    location: str | None,
     opset: str,
     io_types: str,
     cast_bridges: str,
@@ -113,6 +129,7 @@ def optimize(
     disable_inline_cast: bool,
     inputs: Path | None,
     input_shapes: tuple[str, ...],
+    verify_outputs: str | None,
     tolerance: float | None,
     max_errors: tuple[str, ...],
     metric: str | None,
@@ -127,20 +144,22 @@ def optimize(
     as_json: bool,
     **narrowing: Any,
 ) -> int:
-    """Convert a float32 model to mixed precision and prove that its outputs still match.
+    """Convert float32 models to mixed precision and prove that their outputs still match.
 
-    The proof runs the source, the result, and a float32 twin of the result that rounds wherever the
-    device would. If it fails, nothing is written.
+    Models that share a data file are best given together: it is then written once. The proof runs
+    the source, the result, and a float32 twin of the result that rounds wherever the device would.
+    If it fails, nothing is written.
 
     \b
     Examples:
       onnxcast optimize model.onnx
-      onnxcast optimize model.onnx --fp32-cast all-fp16 --inputs samples.npz -o fast.onnx
+      onnxcast optimize model.onnx --fp32-cast all-fp16 --inputs samples.npz
       onnxcast optimize model.onnx --scope matmult --dtype bf16 --keep-op Softmax
       onnxcast optimize model.onnx --keep-node '/head/*' --narrow-op Exp --json
       onnxcast optimize model.onnx --fp32-cast matmult-fp16 --matmul-output wide
-      onnxcast optimize model.onnx --inputs samples.npz --max-error 1e-3 --budget-seconds 60
+      onnxcast optimize model.onnx --inputs samples.npz --max-error 1e-3
       onnxcast optimize retrained.onnx --inputs samples.npz --plan report.json
+      onnxcast optimize decoder.onnx decoder_with_past.onnx -o fast/
       onnxcast optimize --check *.fp16.onnx --fp32-cast all-fp16 --no-verify
     """
     start = time.perf_counter()
@@ -148,6 +167,7 @@ def optimize(
         for_proof = {
             "--inputs": inputs,
             "--input-shape": input_shapes,
+            "--verify-outputs": verify_outputs,
             "--tolerance": tolerance,
             "--max-error": max_errors,
             "--metric": metric,
@@ -160,10 +180,7 @@ def optimize(
         raise InputError(
             "--check together with --output or --report: it writes nothing; drop one or the other"
         )
-    if len(models) > 1 and not check:
-        raise InputError(
-            f"{len(models)} models given; wanted one, or any number with --check; run it for each"
-        )
+    external = is_external(external_data=external_data, inline=inline, location=location)
     import onnxcast
 
     target = narrowing.pop("target")
@@ -174,14 +191,19 @@ def optimize(
         illegal_casts=illegal_casts,
         require_exact_chains=require_exact_chains,
     )
+    tasks = make_tasks(models, output, report, inputs, lambda: format_name(narrowing, target, plan))
+    for task in () if check else tasks:
+        check_destinations(task.model, task.output, task.report, task.inputs, plan, force=force)
+        check_data(task.output, location, external=external, force=force)
 
-    def convert(model: Path) -> "Result":
+    def convert(task: Task) -> "Result":
         with spinner() as step:
             return onnxcast.optimize(
-                model,
+                task.model,
                 target=target,
-                inputs=inputs,
+                inputs=task.inputs,
                 input_shapes=chosen_shapes,
+                verify_outputs=names(verify_outputs),
                 tolerance=tolerance,
                 max_error=limits,
                 metric=metric,
@@ -196,22 +218,30 @@ def optimize(
             )
 
     if check:
-        return check_models(models, convert, as_json=as_json)
-    (model,) = models
-    output = output or beside(model, narrowing, target, plan)
-    check_destinations(model, output, report, inputs, plan, force=force)
-    result = convert(model)
-    files = _write(result, output, report, force=force)
-    _warn(result, made_up=inputs is None)
+        return check_models(tasks, convert, as_json=as_json)
+    results = {task: convert(task) for task in tasks}
+    files = _write(results, force=force, external=external, location=location)
+    for result in results.values():
+        warn_of(result, made_up=inputs is None)
     with _printed_if_possible():
-        if as_json:
-            say(f"wrote {', '.join(map(str, files))}")
-            print_json(result.report.to_dict())
-        else:
-            from .summary import print_summary
-
-            print_summary(result.report, files, time.perf_counter() - start)
+        _print(results, files, time.perf_counter() - start, as_json=as_json)
     return 0
+
+
+def _print(
+    results: Mapping[Task, "Result"], files: list[Path], seconds: float, *, as_json: bool
+) -> None:
+    """Print the reports, and where several models went."""
+    from .summary import print_summary
+
+    if as_json or len(results) > 1:
+        say(f"wrote {', '.join(map(str, files))}")
+    if as_json:
+        reports = [result.report.to_dict() for result in results.values()]
+        print_json(reports[0] if len(reports) == 1 else reports)
+        return
+    for task, result in results.items():
+        print_summary(result.report, files if len(results) == 1 else [task.output], seconds)
 
 
 def _refuse_for_proof(given: Sequence[str]) -> None:
@@ -234,69 +264,35 @@ def _printed_if_possible() -> Iterator[None]:
             warn(f"the results cannot be printed ({error.strerror}): the files are written")
 
 
-def _write(result: "Result", output: Path, report: Path | None, *, force: bool) -> list[Path]:
-    """Write the model and the report, both or neither; return the files."""
+def _write(
+    results: Mapping[Task, "Result"], *, force: bool, external: bool | None, location: str | None
+) -> list[Path]:
+    """Write models and reports, all or none of those that share data; return the files."""
+    import onnxcast
     from onnxcast.files.atomic import open_beside, settle
 
+    reports = {task.report: result for task, result in results.items() if task.report is not None}
+    outputs: dict[Path, Result] = {task.output: result for task, result in results.items()}
+    what = "write " + ", ".join(output.name for output in outputs)
     try:
         with ExitStack() as undo, bar(DownloadColumn()) as show:
-            file = open_beside(report, undo) if report else None
-            if file:
-                file.write(result.report.to_json().encode())
-            files = result.save(
-                output,
+            waiting = {report: open_beside(report, undo) for report in reports}
+            for report, file in waiting.items():
+                file.write(reports[report].report.to_json().encode())
+            files = onnxcast.save_together(
+                outputs,
                 force=force,
-                progress=lambda done, total: show(done, total, f"write {output.name}"),
+                external=external,
+                location=location,
+                progress=lambda done, total: show(done, total, what),
             )
-            if file and report:
+            for report, file in waiting.items():
                 settle(file, report)
                 files.append(report)
             undo.pop_all()
     except OSError as error:
         raise RefusedError(
-            f"report {report}: cannot be written ({error.strerror}); name another file"
+            f"report {', '.join(map(str, reports))}: cannot be written ({error.strerror}); name "
+            "another file"
         ) from None
     return files
-
-
-def _warn(result: "Result", *, made_up: bool) -> None:
-    held_back = {} if result.report.plan is None else result.report.plan.held_back()
-    for (op, opset), count in held_back.items():
-        warn(
-            f"{count} {op} compute in float32 on rounded operands: the op takes the format from "
-            f"opset {opset} on; raise the model with --opset {opset} to run it so"
-        )
-    for finding in result.report.findings:
-        if finding.code.name == "CAST_ILLEGAL":
-            warn(f"the target cannot do a Cast: {finding.message}")
-    others = [each for each in result.report.findings if each.code.name == "OPERANDS_NOT_TAKEN"]
-    if others:
-        more = f" ({len(others)} nodes are so)" if len(others) > 1 else ""
-        warn(
-            f"{others[0].message}, which {result.report.target.name} does not{more}; onnxcast "
-            "explain tells why"
-        )
-    _warn_of_proof(result, made_up=made_up)
-
-
-def _warn_of_proof(result: "Result", *, made_up: bool) -> None:
-    search = result.report.search
-    if search is not None and search.stopped:
-        warn(
-            f"{search.stopped}: this is the best result verified so far, with {search.pins} nodes "
-            "kept wide; give the search more time for fewer"
-        )
-    proof = result.report.proof
-    if proof is None:
-        warn("the result is not verified: leave out --no-verify to prove it")
-        return
-    if made_up:
-        warn(
-            f"verified on {result.report.inputs} only: real data may hold what it lacks; "
-            "give samples by --inputs"
-        )
-    if proof.default_level.startswith(("crashed", "failed")):
-        warn(
-            "loading the result at onnxruntime's default optimisation level "
-            f"{proof.default_level}: load it at ORT_ENABLE_EXTENDED"
-        )

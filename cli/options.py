@@ -9,6 +9,7 @@ __all__ = [
     "help_alone",
     "is_asked",
     "max_error",
+    "names",
     "samples",
     "shapes",
     "tolerance",
@@ -149,6 +150,11 @@ as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON inste
 def samples(command: _Command) -> _Command:
     """Add what a model is run on."""
     command = click.option(
+        "--verify-outputs",
+        metavar="NAME,...",
+        help="Outputs to compare; only what they need is run for it [default: all].",
+    )(command)
+    command = click.option(
         "--input-shape",
         "input_shapes",
         multiple=True,
@@ -272,6 +278,11 @@ def is_asked(options: Mapping[str, object]) -> bool:
         "minimise": "bytes",
     }
     return any(value and value != defaults.get(name) for name, value in options.items())
+
+
+def names(given: str | None) -> list[str] | None:
+    """The value of ``--verify-outputs``; None if there is none."""
+    return None if given is None else [name for name in given.split(",") if name]
 
 
 def shapes(given: Iterable[str]) -> dict[str, tuple[int, ...]] | None:

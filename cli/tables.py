@@ -76,6 +76,8 @@ def print_proof(console: Console, proof: "Proof", *, limit: int | None = None) -
     table.add_row("twin", f"{proof.twin}{rounded}")
     table.add_row("as is", proof.as_is)
     table.add_row("default level", proof.default_level)
+    if proof.not_compared:
+        table.add_row("not compared", ", ".join(proof.not_compared))
     if proof.assumed:
         ops = ", ".join(f"{op} ({count})" for op, count in proof.assumed.items())
         table.add_row("assumed", f"one rounding inside each {ops}")

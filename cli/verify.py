@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from .console import fail, print_json, results, spinner, warn
-from .options import MODEL, as_json, samples, shapes, tolerance
+from .options import MODEL, as_json, names, samples, shapes, tolerance
 from .tables import print_proof
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ def verify(
     after: Path,
     inputs: Path | None,
     input_shapes: tuple[str, ...],
+    verify_outputs: str | None,
     tolerance: float | None,
     as_json: bool,
 ) -> int:
@@ -52,6 +53,7 @@ def verify(
             inputs=inputs,
             input_shapes=chosen_shapes,
             tolerance=tolerance,
+            verify_outputs=names(verify_outputs),
             progress=step,
         )
     if inputs is None:

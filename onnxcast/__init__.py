@@ -7,7 +7,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from onnxcast.api import Result, optimize, verify
+    from onnxcast.api import Result, optimize, save_together, verify
     from onnxcast.errors import InputError, OnnxcastError, RefusedError, VerificationError
     from onnxcast.pipeline import build_pipeline
     from onnxcast.policy import Policy, make_policy
@@ -28,11 +28,12 @@ __all__ = [
     "make_policy",
     "optimize",
     "plan",
+    "save_together",
     "verify",
 ]
 
 _HOMES = {
-    "onnxcast.api": ("Result", "optimize", "verify"),
+    "onnxcast.api": ("Result", "optimize", "save_together", "verify"),
     "onnxcast.errors": ("InputError", "OnnxcastError", "RefusedError", "VerificationError"),
     "onnxcast.pipeline": ("build_pipeline",),
     "onnxcast.policy": ("Policy", "make_policy"),

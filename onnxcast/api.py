@@ -18,7 +18,7 @@ from onnxcast.original import read_source
 from onnxcast.pipeline import requested
 from onnxcast.policy import Chooser, make_policy
 from onnxcast.proving import budget_of, check_proof_options, samples_of, tolerance_of
-from onnxcast.result import Clock, Result, failure_text
+from onnxcast.result import Clock, Result, failure_text, save_together
 from onnxcast.targets import Target
 from onnxcast.verification.comparison import Tolerance
 from onnxcast.verification.feeds import FeedSource, input_specs
@@ -27,7 +27,7 @@ from onnxcast.verification.session import Worker
 from onnxcast.verification.twin import narrowest_format
 from onnxcast.verified import Verified
 
-__all__ = ["Result", "optimize", "verify"]
+__all__ = ["Result", "optimize", "save_together", "verify"]
 
 _DEFAULTS = {
     **{
@@ -75,6 +75,7 @@ def optimize(  # noqa: PLR0913 - one keyword per option, as on the command line
     budget_seconds: float | None = None,
     plan: str | os.PathLike[str] | Mapping[str, Any] | None = None,
     verify: bool = True,
+    verify_outputs: Iterable[str] | None = None,
     repair: bool = True,
     forget_pins: bool = False,
     opset: str | int = "auto",
@@ -138,6 +139,8 @@ def optimize(  # noqa: PLR0913 - one keyword per option, as on the command line
         plan: The report of an earlier run, a file or a dict: its options and its pins are taken,
             and none are looked for. On the same model that gives the same bytes.
         verify: Whether to prove the result.
+        verify_outputs: Names of the outputs that are compared; only what they need is run for it.
+            By default all.
         repair: Whether to keep wide what leaves the format when the source runs on `inputs`, and
             then, where the result does not verify, the nodes that disturb it most until it does.
             What is kept so is pinned: later runs keep to it. Without, nothing but the model itself
@@ -204,7 +207,7 @@ def optimize(  # noqa: PLR0913 - one keyword per option, as on the command line
             run.prepare(forget=forget_pins)
             run.pin_as(lock)
             return run.narrow("not verified")
-    samples = samples_of(source.model, inputs, input_shapes)
+    samples = samples_of(source.model, inputs, input_shapes, verify_outputs)
     limit = tolerance_of(passes["tolerance"], request.narrowest)
     budget = budget_of(passes, source.model, samples, limit)
     exactly = budget is not None
@@ -232,13 +235,14 @@ def optimize(  # noqa: PLR0913 - one keyword per option, as on the command line
     return result
 
 
-def verify(
+def verify(  # noqa: PLR0913 - one keyword per option, as on the command line
     before: object,
     after: object,
     *,
     inputs: FeedSource | None = None,
     input_shapes: Mapping[str, tuple[int, ...]] | None = None,
     tolerance: float | Tolerance | None = None,
+    verify_outputs: Iterable[str] | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> Proof:
     """Compare two models, under the rounding that the narrow values of `after` stand for.
@@ -249,6 +253,7 @@ def verify(
         inputs: Samples, as for `optimize`.
         input_shapes: Shapes of inputs with free dimensions, for the made-up sample.
         tolerance: Largest error that passes; by default that of the widest rounding in `after`.
+        verify_outputs: Names of the outputs that are compared; by default all.
         progress: Told each step as it begins.
 
     Returns:
@@ -265,11 +270,11 @@ def verify(
             f"the second model has inputs {', '.join(found)}, the first has {', '.join(wanted)}: "
             "give two models with the same inputs"
         )
-    samples = samples_of(source.model, inputs, input_shapes)
+    samples = samples_of(source.model, inputs, input_shapes, verify_outputs)
     limit = tolerance_of(tolerance, narrowest_format(result.model))
     with Worker() as worker:
         step = progress or (lambda _step: None)
-        with against(source, samples.feeds, limit, worker, step) as prover:
+        with against(source, samples.feeds, limit, worker, step, samples.outputs) as prover:
             return prove(prover, result.model, step)
 
 

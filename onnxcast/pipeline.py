@@ -120,7 +120,7 @@ def preparing_passes(policy: Policy, target: Target) -> tuple[ir.passes.InPlaceP
         *((LowerBoolCastsPass(target),) if target.casts is not None else ()),
         TidyPass(),
         *(_restricting(target)),
-        *((ClampMasksPass(policy, target),) if policy.clamp_masks else ()),
+        *((ClampMasksPass(policy, target),) if policy.clamp_masks and policy.format else ()),
     )
 
 

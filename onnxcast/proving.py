@@ -1,7 +1,7 @@
 """What a proof is asked for: samples, and what passes."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from onnxcast.verification.budgets import LABELS, REST, make_budget
 from onnxcast.verification.comparison import Budget, Tolerance, default_tolerance
 from onnxcast.verification.feeds import FeedSource, input_specs, load_labelled_feeds, random_feeds
 from onnxcast.verification.metrics import Metric
+from onnxcast.verification.restriction import chosen_outputs
 
 __all__ = ["budget_of", "check_proof_options", "samples_of", "tolerance_of"]
 
@@ -22,11 +23,12 @@ def samples_of(
     model: ir.Model,
     inputs: FeedSource | None,
     shapes: Mapping[str, tuple[int, ...]] | None,
+    outputs: Iterable[str] | None = None,
 ) -> Samples:
-    """The samples that a model is run on, made up if none are given.
+    """The samples that a model is run on, made up if none are given, and the outputs to compare.
 
     Raises:
-        InputError: They do not fit the model, or it has no outputs.
+        InputError: They do not fit the model, or it has no outputs, or not these.
     """
     if not model.graph.outputs:
         raise InputError(
@@ -34,6 +36,7 @@ def samples_of(
             "proof with --no-verify"
         )
     specs = input_specs(model)
+    chosen = None if outputs is None else chosen_outputs(model, list(outputs))
     if not (shapes is None or _is_shapes(shapes)):
         raise InputError(f"input shapes {shapes!r}: a dict from input names to shapes is wanted")
     if not (inputs is None or _is_feed_source(inputs)):
@@ -43,14 +46,14 @@ def samples_of(
         )
     if inputs is None:
         made_up = random_feeds(specs, shapes=shapes or {})
-        return Samples(made_up, "1 made-up sample, seed 0", [{} for _ in made_up])
+        return Samples(made_up, "1 made-up sample, seed 0", [{} for _ in made_up], chosen)
     if shapes:
         raise InputError("input shapes are for a made-up sample: give them or inputs, not both")
     labels = (LABELS, *(value.name or "" for value in model.graph.outputs))
     found = load_labelled_feeds(inputs, specs, labels)
     origin = str(inputs) if isinstance(inputs, str | os.PathLike) else "memory"
     told = f"{len(found)} sample{'s' if len(found) > 1 else ''} from {origin}"
-    return Samples([feeds for feeds, _ in found], told, [extra for _, extra in found])
+    return Samples([feeds for feeds, _ in found], told, [extra for _, extra in found], chosen)
 
 
 def _is_shapes(given: object) -> bool:

@@ -13,13 +13,20 @@ from typing import Any
 import onnx
 import onnx_ir as ir
 
-from onnxcast.files import Progress, check_output, collector_paused, commit, to_proto
+from onnxcast.files import (
+    Progress,
+    check_location,
+    check_output,
+    collector_paused,
+    commit_together,
+    to_proto,
+)
 from onnxcast.graph.check import without_files
 from onnxcast.report import Report
 from onnxcast.verification.proof import Proof
 from onnxcast.verification.values import Feeds, Value
 
-__all__ = ["Clock", "Result", "Samples", "failure_text"]
+__all__ = ["Clock", "Result", "Samples", "failure_text", "save_together"]
 
 logger = logging.getLogger(__name__)
 
@@ -32,11 +39,13 @@ class Samples:
         feeds: One dict per sample.
         origin: Where they came from, for people.
         labels: What else each sample holds, by name: labels for the outputs.
+        outputs: Names of the outputs to compare; None for all.
     """
 
     feeds: Sequence[Feeds]
     origin: str
     labels: Sequence[Mapping[str, Value]] = ()
+    outputs: Sequence[str] | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,22 +90,59 @@ class Result:
         path: str | os.PathLike[str],
         *,
         force: bool = False,
+        external: bool | None = None,
+        location: str | None = None,
         progress: Progress | None = None,
     ) -> list[Path]:
         """Write the model in one commit; return its files.
 
         Args:
             path: The ``.onnx`` to write.
-            force: Whether it may be the source itself.
+            force: Whether it may be the source itself, and whether the file at `location` may be
+                replaced, which is a step of its own.
+            external: Whether large tensors go to a data file; by default as in the source.
+            location: The name of the data file; by default made from the hash of its content.
             progress: Told the bytes done and the bytes in all.
 
         Raises:
             InputError: `path` cannot be written.
         """
-        source = Path(self.report.source) if self.report.source else None
+        return save_together(
+            {Path(path): self}, force=force, external=external, location=location, progress=progress
+        )
+
+
+def save_together(
+    results: Mapping[Path, Result] | Mapping[str, Result],
+    *,
+    force: bool = False,
+    external: bool | None = None,
+    location: str | None = None,
+    progress: Progress | None = None,
+) -> list[Path]:
+    """Write results as `Result.save` does; what they share in one data file is written once.
+
+    Args:
+        results: By the ``.onnx`` to write.
+        force: As for `Result.save`.
+        external: As for `Result.save`.
+        location: As for `Result.save`.
+        progress: As for `Result.save`.
+
+    Returns:
+        Each ``.onnx`` and each data file.
+
+    Raises:
+        InputError: One cannot be written.
+    """
+    for path, result in results.items():
+        source = Path(result.report.source) if result.report.source else None
         check_output(Path(path), source, force=force)
-        with collector_paused():
-            return commit(self.model, Path(path), progress=progress)
+        if location is not None:
+            check_location(location, Path(path), external=external, force=force)
+    models = {Path(path): result.model for path, result in results.items()}
+    with collector_paused():
+        return commit_together(models, external=external, location=location, progress=progress)
 
 
 class Clock:

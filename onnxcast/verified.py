@@ -46,7 +46,9 @@ class Verified:
         """Run the source, to prove results against it for a while."""
         with contextlib.ExitStack() as stack:
             with run.clock.step("run the source"):
-                reference = against(run.original.again(), samples.feeds, tolerance, worker)
+                reference = against(
+                    run.original.again(), samples.feeds, tolerance, worker, outputs=samples.outputs
+                )
                 prover = stack.enter_context(reference)
             yield cls(run, samples, prover)
 

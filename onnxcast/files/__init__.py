@@ -2,10 +2,11 @@
 
 from onnxcast.files.kinds import is_special
 from onnxcast.files.maps import from_proto, to_proto
+from onnxcast.files.outputs import check_location, check_output, default_output
 from onnxcast.files.read import Source, collector_paused, read_model
 from onnxcast.files.slots import Slot, tensor_slots
-from onnxcast.files.weights import NarrowedTensor, WeightRange, chunks, weight_range
-from onnxcast.files.write import Progress, check_output, commit, default_output
+from onnxcast.files.weights import NarrowedTensor, WeightRange, WidenedTensor, chunks, weight_range
+from onnxcast.files.write import Progress, commit, commit_together
 
 __all__ = [
     "NarrowedTensor",
@@ -13,10 +14,13 @@ __all__ = [
     "Slot",
     "Source",
     "WeightRange",
+    "WidenedTensor",
+    "check_location",
     "check_output",
     "chunks",
     "collector_paused",
     "commit",
+    "commit_together",
     "default_output",
     "from_proto",
     "is_special",

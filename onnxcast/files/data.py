@@ -1,25 +1,32 @@
 """The data file of a model: its large tensors one after another, named by the hash of it all."""
 
-__all__ = ["DataFile", "source_file", "stale_data_files", "write_data"]
+__all__ = ["DataFile", "Place", "shared", "source_tensor", "stale_data_files", "write_data"]
 
 import dataclasses
 import hashlib
+import logging
+import mmap
+import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
+import numpy.typing as npt
 import onnx_ir as ir
 
 from onnxcast.errors import InputError
+from onnxcast.files.ahead import ahead
 from onnxcast.files.atomic import open_beside, settle
 from onnxcast.files.protos import tensors
 from onnxcast.files.slots import Slot
-from onnxcast.files.weights import NarrowedTensor, write_bytes
+from onnxcast.files.weights import Job, NarrowedTensor, WidenedTensor, byte_jobs
 from onnxcast.files.wire import parse_file
 
-_ALIGNMENT = 64
+logger = logging.getLogger(__name__)
+
 _HASH_DIGITS = 8
 
 _Key = tuple[object, ...]
@@ -53,40 +60,72 @@ class DataFile:
         )
 
 
+@dataclasses.dataclass(frozen=True)
+class Place:
+    """Where a data file goes.
+
+    Attributes:
+        output: The `.onnx` that will refer to the file.
+        location: The name of the file, or None for `<stem of output>.<hash>.data`.
+        alignment: Tells what the offset of a tensor is to be a multiple of.
+    """
+
+    output: Path
+    location: str | None
+    alignment: Callable[[ir.TensorProtocol], int]
+
+
 def write_data(
-    slots: Sequence[Slot], output: Path, undo: ExitStack, progress: Callable[[int], None]
+    slots: Sequence[Slot], place: Place, undo: ExitStack, progress: Callable[[int], None]
 ) -> DataFile:
-    """Write the tensors of `slots` to `<stem of output>.<hash>.data`; `undo` removes it again.
+    """Write the tensors of `slots` to a data file; `undo` removes it again if it is new.
 
     Args:
         slots: What to store, in this order; tensors with the same storage are stored once.
-        output: The `.onnx` that will refer to the file.
-        undo: Runs if the model cannot be committed.
+        place: Where to.
+        undo: Runs if no model that refers to it can be committed.
         progress: Called with the number of bytes of each write.
 
     Raises:
         InputError: The data of an external tensor cannot be read.
         OSError: The file cannot be written.
     """
-    file = open_beside(output.with_suffix(".data"), undo)
+    file = open_beside(place.output.with_suffix(".data"), undo)
     sink = _HashingSink(file, progress)
+    stored = {_identity(slot.tensor): slot.tensor for slot in slots}
     offsets: dict[_Key, int] = {}
-    for slot in slots:
-        key = _identity(slot.tensor)
+    jobs = (partial(_keyed, key, job) for key in stored for job in byte_jobs(stored[key]))
+    for key, piece in ahead(jobs):
         if key not in offsets:
-            sink.align()
+            sink.align(place.alignment(stored[key]))
             offsets[key] = sink.position
-            write_bytes(slot.tensor, sink)
-            assert sink.position - offsets[key] == slot.tensor.nbytes, slot.tensor
-    path = output.with_name(f"{output.stem}.{sink.digest()}.data")
+        sink.write(piece.data)
+    hashed = f"{place.output.stem}.{sink.digest()}.data"
+    path = place.output.with_name(place.location or hashed)
     if not path.exists():
         undo.callback(path.unlink, missing_ok=True)
+    elif place.location is not None:
+        logger.warning("%s is replaced: models that read it are broken from now on", path)
     settle(file, path)
     return DataFile(path, offsets)
 
 
-def stale_data_files(output: Path) -> set[Path]:
-    """Return the data files, named as `write_data` does, that the `.onnx` at `output` refers to."""
+def stale_data_files(outputs: Collection[Path]) -> set[Path]:
+    """Return the data files that go once `outputs` are written, unless they refer to them again.
+
+    These are files named as `write_data` does that the `.onnx` files at `outputs` refer to now, and
+    that no other `.onnx` in the folder names.
+    """
+    found = {path for output in outputs for path in _own_data(output)}
+    if found:
+        written = {output.name for output in outputs}
+        for other in next(iter(outputs)).parent.glob("*.onnx"):
+            if other.name not in written and other.is_file():
+                found -= {path for path in found if _names(other, path.name)}
+    return found
+
+
+def _own_data(output: Path) -> set[Path]:
     name = re.compile(rf"{re.escape(output.stem)}\.[0-9a-f]{{{_HASH_DIGITS}}}\.data")
     found = {path.name: path for path in output.parent.iterdir() if name.fullmatch(path.name)}
     if not found or not output.is_file():
@@ -99,16 +138,38 @@ def stale_data_files(output: Path) -> set[Path]:
     return {found[entry.value] for entry in entries if entry.value in found}
 
 
-def source_file(tensor: ir.TensorProtocol) -> Path | None:
-    """Return the file that the numbers of `tensor` are read from, if there is one."""
-    while isinstance(tensor, NarrowedTensor):
+def _names(model: Path, name: str) -> bool:
+    """Whether `name` stands anywhere in the file, or it cannot be told."""
+    try:
+        with model.open("rb") as file:
+            if not os.fstat(file.fileno()).st_size:
+                return False
+            with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+                return content.find(name.encode()) >= 0
+    except OSError:
+        return True
+
+
+def source_tensor(tensor: ir.TensorProtocol) -> ir.ExternalTensor | None:
+    """Return the tensor in a file that the numbers of `tensor` are read from, if there is one."""
+    while isinstance(tensor, NarrowedTensor | WidenedTensor):
         tensor = tensor.raw
-    return Path(tensor.path) if isinstance(tensor, ir.ExternalTensor) else None
+    return tensor if isinstance(tensor, ir.ExternalTensor) else None
+
+
+def shared(slots: Iterable[Slot], others: Iterable[Slot]) -> bool:
+    """Whether any tensor of `slots` is stored in the same place as one of `others`."""
+    known = {_identity(slot.tensor) for slot in slots}
+    return any(_identity(slot.tensor) in known for slot in others)
+
+
+def _keyed(key: _Key, job: Job) -> tuple[_Key, npt.NDArray[Any]]:
+    return key, job()
 
 
 def _identity(tensor: ir.TensorProtocol) -> _Key:
     """Return what two tensors have in common exactly if they are the same stored numbers."""
-    if isinstance(tensor, NarrowedTensor):
+    if isinstance(tensor, NarrowedTensor | WidenedTensor):
         return (tensor.dtype, *_identity(tensor.raw))
     if isinstance(tensor, ir.ExternalTensor):
         return (tensor.path, tensor.offset or 0, tensor.dtype, tensor.nbytes)
@@ -128,8 +189,8 @@ class _HashingSink:
         self._put(data)
         self._progress(len(data))
 
-    def align(self) -> None:
-        self._put(bytes(-self.position % _ALIGNMENT))
+    def align(self, alignment: int) -> None:
+        self._put(bytes(-self.position % alignment))
 
     def digest(self) -> str:
         return self._hash.hexdigest()[:_HASH_DIGITS]

@@ -1,24 +1,36 @@
 """Walking over a serialised model: its graphs, its functions, and every tensor in them."""
 
-__all__ = ["scopes", "tensors"]
+__all__ = ["bodies", "nested", "scopes", "tensors"]
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import onnx
 
 
 def scopes(model: onnx.ModelProto) -> Iterator[onnx.GraphProto | onnx.FunctionProto]:
     """Yield the main graph, every function body, and every graph nested in one of them."""
-    pending: list[onnx.GraphProto | onnx.FunctionProto] = [model.graph, *model.functions]
+    yield from nested([model.graph, *model.functions])
+
+
+def nested(
+    roots: Iterable[onnx.GraphProto | onnx.FunctionProto],
+) -> Iterator[onnx.GraphProto | onnx.FunctionProto]:
+    """Yield `roots` and every graph nested in one of them."""
+    pending = list(roots)
     while pending:
         scope = pending.pop()
         yield scope
         for node in scope.node:
-            for attribute in node.attribute:
-                if attribute.type == onnx.AttributeProto.GRAPH:
-                    pending.append(attribute.g)
-                elif attribute.type == onnx.AttributeProto.GRAPHS:
-                    pending.extend(attribute.graphs)
+            pending.extend(bodies(node))
+
+
+def bodies(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
+    """Yield the graphs that are attributes of `node`."""
+    for attribute in node.attribute:
+        if attribute.type == onnx.AttributeProto.GRAPH:
+            yield attribute.g
+        elif attribute.type == onnx.AttributeProto.GRAPHS:
+            yield from attribute.graphs
 
 
 def tensors(model: onnx.ModelProto) -> Iterator[onnx.TensorProto]:

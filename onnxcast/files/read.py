@@ -16,9 +16,11 @@ import onnx_ir as ir
 
 from onnxcast.errors import InputError
 from onnxcast.files.aliases import keep_own_declarations
+from onnxcast.files.counts import check_counts
 from onnxcast.files.external import check_external_data
 from onnxcast.files.left_out import name_left_out
 from onnxcast.files.maps import from_proto
+from onnxcast.files.names import check_attributes, check_names, check_nesting
 from onnxcast.files.slots import tensor_slots
 from onnxcast.files.sparse import make_dense
 from onnxcast.files.wire import parse_file
@@ -26,6 +28,9 @@ from onnxcast.files.wire import parse_file
 logger = logging.getLogger(__name__)
 
 _REASON_LENGTH = 300
+
+_FUNCTIONS = 8
+"""The IR version from which on a model may have functions."""
 
 _INITIALIZERS_ALONE = 4
 """The IR version from which on an initializer need not be a graph input."""
@@ -63,6 +68,7 @@ def read_model(source: object) -> Source:
         proto = parse_file(path)
         return Source(_from_proto(proto, path.absolute().parent, path), path)
     if isinstance(source, onnx.ModelProto):
+        check_nesting(source, "the ModelProto")
         proto = onnx.ModelProto()
         proto.CopyFrom(source)
         return Source(_from_proto(proto, Path.cwd(), None), None)
@@ -95,12 +101,20 @@ def collector_paused() -> Iterator[None]:
 
 def _from_proto(proto: onnx.ModelProto, folder: Path, path: Path | None) -> ir.Model:
     shown = "the ModelProto" if path is None else str(path)
+    check_counts(proto, shown)
+    check_names(proto, shown)
+    check_attributes(proto, shown)
     has_external = check_external_data(proto, folder, shown)
     _check(proto, path, shown)
     if proto.training_info:
         raise InputError(
             f"{shown}: training_info found; wanted an inference model; delete it "
             "(`del model.training_info[:]`) or export for inference"
+        )
+    if proto.functions and proto.ir_version < _FUNCTIONS:
+        raise InputError(
+            f"{shown}: functions found in IR version {proto.ir_version}, which has none and where "
+            f"nothing checks them; wanted version {_FUNCTIONS} or later; raise ir_version"
         )
     make_dense(proto, str(folder), shown)
     keep_own_declarations(proto, shown)

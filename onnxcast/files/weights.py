@@ -1,15 +1,27 @@
 """Weights of any size in bounded memory: read in chunks, measured, narrowed as they are written.
 
 External data is read from its file, not mapped: pages of a mapping that were touched count as
-memory of the process until the mapping goes.
+memory of the process until the mapping goes. Each chunk is a job of its own, so that all cores read
+and round while those before it are written.
 """
 
-__all__ = ["CHUNK_BYTES", "NarrowedTensor", "WeightRange", "chunks", "weight_range", "write_bytes"]
+__all__ = [
+    "CHUNK_BYTES",
+    "Job",
+    "NarrowedTensor",
+    "WeightRange",
+    "WidenedTensor",
+    "byte_jobs",
+    "chunks",
+    "weight_range",
+    "write_bytes",
+]
 
 import dataclasses
 import math
-from collections.abc import Iterator
-from typing import Any, Protocol
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -17,9 +29,15 @@ import onnx_ir as ir
 
 from onnxcast import formats
 from onnxcast.errors import InputError
+from onnxcast.files.ahead import ahead
 
-CHUNK_BYTES = 16 * 2**20
-"""The most bytes of a source tensor that are held at once."""
+CHUNK_BYTES = 2 * 2**20
+"""The most bytes of a source tensor that one job holds: it stays in the caches of a core."""
+
+Job: TypeAlias = Callable[[], npt.NDArray[Any]]
+"""Gives one piece of a tensor, flat."""
+
+_MEASURED = "onnxcast.range"
 
 _MAGNITUDE = np.uint32(0x7FFFFFFF)
 _INFINITY = np.uint32(0x7F800000)
@@ -32,19 +50,16 @@ class Sink(Protocol):
         """Take all of `data`."""
 
 
-class NarrowedTensor(ir.Tensor[ir.TensorProtocol]):
-    """A view of a float tensor in a narrower format, rounded whenever it is read.
+class _View(ir.Tensor[ir.TensorProtocol]):
+    """A view of a float tensor in another format, converted whenever it is read.
 
-    Rounding is that of `onnxcast.formats.to_storage`: to nearest even, float8 saturates. Shape,
-    doc string, metadata and, unless another is given, name are the source's; `raw` is the source.
+    Shape, doc string, metadata and, unless another is given, name are the source's; `raw` is the
+    source.
     """
 
     def __init__(
         self, source: ir.TensorProtocol, dtype: ir.DataType, name: str | None = None
     ) -> None:
-        """View `source`, float32 or float64, as `dtype`, a float format of whole bytes."""
-        assert source.dtype in (ir.DataType.FLOAT, ir.DataType.DOUBLE), source.dtype
-        assert dtype.bitwidth % 8 == 0, dtype
         super().__init__(
             source,
             dtype,
@@ -54,17 +69,15 @@ class NarrowedTensor(ir.Tensor[ir.TensorProtocol]):
             metadata_props=dict(source.metadata_props) or None,
         )
 
-    def pieces(self) -> Iterator[npt.NDArray[Any]]:
-        """Yield the narrow elements in order, flat, in the storage dtype."""
-        target = formats.of(self.dtype)
-        for piece in chunks(self.raw):
-            yield formats.to_storage(piece, target)
+    def convert(self, piece: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Return elements of the source in the storage dtype of this one."""
+        raise NotImplementedError
 
     def numpy(self) -> npt.NDArray[Any]:
-        """Return the whole tensor, narrowed, in the storage dtype."""
+        """Return the whole tensor, converted, in the storage dtype."""
         whole = np.empty(self.size, self.dtype.numpy())
         at = 0
-        for piece in self.pieces():
+        for piece in chunks(self):
             whole[at : at + piece.size] = piece
             at += piece.size
         return whole.reshape(self.shape.numpy())
@@ -84,67 +97,126 @@ class NarrowedTensor(ir.Tensor[ir.TensorProtocol]):
 
     def tofile(self, file: Sink) -> None:
         """Write the bytes chunk by chunk."""
-        for piece in self.pieces():
-            file.write(piece.view(np.uint8).data)
+        write_bytes(self, file)
 
     def __repr__(self) -> str:
         return f"{self._repr_base()}(name={self.name!r}, source={type(self.raw).__name__})"
+
+
+class NarrowedTensor(_View):
+    """A view of a float tensor in a narrower format, rounded whenever it is read.
+
+    Rounding is that of `onnxcast.formats.to_storage`: to nearest even, float8 saturates.
+    """
+
+    def __init__(
+        self, source: ir.TensorProtocol, dtype: ir.DataType, name: str | None = None
+    ) -> None:
+        """View `source`, float32 or float64, as `dtype`, a float format of whole bytes."""
+        assert source.dtype in (ir.DataType.FLOAT, ir.DataType.DOUBLE), source.dtype
+        assert dtype.bitwidth % 8 == 0, dtype
+        super().__init__(source, dtype, name)
+
+    def convert(self, piece: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Return elements of the source, rounded."""
+        return formats.to_storage(piece, formats.of(self.dtype))
+
+
+class WidenedTensor(_View):
+    """A view of a narrow float tensor in float32, which is exact."""
+
+    def __init__(self, source: ir.TensorProtocol) -> None:
+        """View `source`, a float format of whole bytes that float32 contains."""
+        assert formats.contains(formats.FLOAT32, formats.of(source.dtype)), source.dtype
+        super().__init__(source, ir.DataType.FLOAT)
+
+    def convert(self, piece: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Return elements of the source in float32."""
+        return piece.astype(np.float32)
 
 
 def chunks(tensor: ir.TensorProtocol) -> Iterator[npt.NDArray[Any]]:
     """Yield the elements of `tensor` in order, in flat pieces of at most `CHUNK_BYTES`.
 
     Args:
-        tensor: A numeric tensor of whole-byte elements. Of an external one, no more than a piece
-            is ever held.
+        tensor: A numeric tensor of whole-byte elements. Of an external one, no more than a few
+            pieces are ever held.
 
     Raises:
         InputError: The external data cannot be read, or ends early.
     """
-    if isinstance(tensor, NarrowedTensor):
-        yield from tensor.pieces()
+    return ahead(_jobs(tensor))
+
+
+def write_bytes(tensor: ir.TensorProtocol, file: Sink) -> None:
+    """Write the bytes of `tensor` as ONNX stores them, in chunks.
+
+    Raises:
+        InputError: The external data cannot be read, or ends early.
+    """
+    for piece in ahead(byte_jobs(tensor)):
+        file.write(piece.data)
+
+
+def byte_jobs(tensor: ir.TensorProtocol) -> Iterator[Job]:
+    """Yield jobs that give the bytes of `tensor` as ONNX stores them, each up to `CHUNK_BYTES`.
+
+    A job raises InputError if external data cannot be read, or ends early.
+    """
+    if isinstance(tensor, ir.ExternalTensor):
+        yield from _file_jobs(tensor, np.dtype(np.uint8), tensor.nbytes)
+    elif tensor.dtype.bitwidth % 8:
+        yield lambda: np.frombuffer(tensor.tobytes(), np.uint8)
+    else:
+        for job in _jobs(tensor):
+            yield partial(_bytes_of, job)
+
+
+def _jobs(tensor: ir.TensorProtocol) -> Iterator[Job]:
+    """Yield jobs that give the elements of `tensor`, each up to `CHUNK_BYTES` of its source."""
+    if isinstance(tensor, _View):
+        for job in _jobs(tensor.raw):
+            yield partial(_converted, job, tensor)
     elif isinstance(tensor, ir.ExternalTensor):
-        yield from _from_file(tensor, tensor.dtype.numpy(), tensor.size)
+        yield from _file_jobs(tensor, tensor.dtype.numpy(), tensor.size)
     else:
         flat = tensor.numpy().reshape(-1)
         step = CHUNK_BYTES // flat.itemsize
         for start in range(0, flat.size, step):
-            yield flat[start : start + step]
+            yield partial(flat.__getitem__, slice(start, start + step))
 
 
-def write_bytes(tensor: ir.TensorProtocol, file: Sink) -> None:
-    """Write the bytes of `tensor` as ONNX stores them, in chunks where it is external or narrowed.
-
-    Raises:
-        InputError: The external data cannot be read, or ends early.
-    """
-    if isinstance(tensor, ir.ExternalTensor):
-        for piece in _from_file(tensor, np.dtype(np.uint8), tensor.nbytes):
-            file.write(piece.data)
-    elif hasattr(tensor, "tofile"):
-        tensor.tofile(file)
-    else:
-        file.write(tensor.tobytes())
+def _converted(job: Job, view: _View) -> npt.NDArray[Any]:
+    return view.convert(job())
 
 
-def _from_file(
-    tensor: ir.ExternalTensor, dtype: np.dtype[Any], count: int
-) -> Iterator[npt.NDArray[Any]]:
-    """Yield `count` elements of `dtype` from where the tensor's data begins."""
+def _bytes_of(job: Job) -> npt.NDArray[Any]:
+    return np.ascontiguousarray(job()).view(np.uint8)
+
+
+def _file_jobs(tensor: ir.ExternalTensor, dtype: np.dtype[Any], count: int) -> Iterator[Job]:
+    """Yield jobs that read `count` elements of `dtype` from where the tensor's data begins."""
     assert tensor.valid(), tensor
+    start, step = tensor.offset or 0, CHUNK_BYTES // dtype.itemsize
+    for first in range(0, count, step):
+        place = start + first * dtype.itemsize
+        yield partial(_read, tensor, place, dtype, min(step, count - first))
+
+
+def _read(
+    tensor: ir.ExternalTensor, place: int, dtype: np.dtype[Any], count: int
+) -> npt.NDArray[Any]:
+    piece = np.empty(count, dtype)
     try:
         with open(tensor.path, "rb", buffering=0) as file:
-            file.seek(tensor.offset or 0)
-            while count:
-                piece = np.empty(min(count, CHUNK_BYTES // dtype.itemsize), dtype)
-                _fill(piece.view(np.uint8).data, file, tensor)
-                yield piece
-                count -= piece.size
+            file.seek(place)
+            _fill(piece.view(np.uint8).data, file, tensor)
     except OSError as error:
         raise InputError(
             f"{tensor.path}: the data of {tensor.name!r} cannot be read ({error.strerror}); "
             "wanted a readable file; keep it in place while its model is used"
         ) from None
+    return piece
 
 
 def _fill(buffer: memoryview, file: Any, tensor: ir.ExternalTensor) -> None:
@@ -174,25 +246,35 @@ class WeightRange:
 
 
 def weight_range(tensor: ir.TensorProtocol) -> WeightRange:
-    """Measure a float32 tensor of any size, chunk by chunk.
+    """Measure a float32 tensor of any size, chunk by chunk; `tensor.meta` remembers it.
 
     Raises:
         InputError: As `chunks`.
     """
     assert tensor.dtype is ir.DataType.FLOAT, tensor.dtype
-    largest, smallest, has_nonfinite = 0.0, math.inf, False
-    for piece in chunks(tensor):
-        # Magnitudes are ordered as their bits are; integers make this several times faster.
-        bits = piece.view(np.uint32) & _MAGNITUDE
-        if bits.max() >= _INFINITY:
-            has_nonfinite = True
-            bits = bits[bits < _INFINITY]
-        if bits.max(initial=0) == 0:
-            continue
-        largest = max(largest, _value(bits.max()))
-        bits -= np.uint32(1)  # 0 becomes the largest number
-        smallest = min(smallest, _value(bits.min() + np.uint32(1)))
-    return WeightRange(largest, smallest, has_nonfinite)
+    known = tensor.meta.get(_MEASURED)
+    if not isinstance(known, WeightRange):
+        found = list(ahead(partial(_range_of, job) for job in _jobs(tensor)))
+        known = WeightRange(
+            max((each.finite_absmax for each in found), default=0.0),
+            min((each.smallest_nonzero for each in found), default=math.inf),
+            any(each.has_nonfinite for each in found),
+        )
+        tensor.meta[_MEASURED] = known
+    return known
+
+
+def _range_of(job: Job) -> WeightRange:
+    # Magnitudes are ordered as their bits are; integers make this several times faster.
+    bits = job().view(np.uint32) & _MAGNITUDE
+    has_nonfinite = bool(bits.max() >= _INFINITY)
+    if has_nonfinite:
+        bits = bits[bits < _INFINITY]
+    if bits.max(initial=0) == 0:
+        return WeightRange(0.0, math.inf, has_nonfinite)
+    largest = _value(bits.max())
+    bits -= np.uint32(1)  # 0 becomes the largest number
+    return WeightRange(largest, _value(bits.min() + np.uint32(1)), has_nonfinite)
 
 
 def _value(bits: np.uint32) -> float:

@@ -9,13 +9,15 @@ from google.protobuf.message import DecodeError  # type: ignore[import-untyped] 
 
 from onnxcast.errors import InputError
 from onnxcast.files.kinds import is_special
+from onnxcast.files.unfolding import DEEPEST, unfolded, varint
 
 _TEXT_SUFFIXES = frozenset(
     {".json", ".onnxjson", ".onnxtext", ".onnxtxt", ".pbtxt", ".prototxt", ".textproto"}
 )
 _PROTOBUF_LIMIT = 2**31 - 1
 _VARINT, _DELIMITED = 0, 2
-_VARINT_LIMIT = 10
+_SMALL_FILE = 16 * 2**20
+_MOST_UNFOLDED = 4 * 2**30
 _FIRST_BYTE = onnx.ModelProto.IR_VERSION_FIELD_NUMBER << 3 | _VARINT
 _WIRE_TYPES = {
     field.number: _DELIMITED
@@ -38,10 +40,16 @@ def parse_file(path: Path) -> onnx.ModelProto:
             f"{path}: truncated: {len(data)} bytes found, at least {wanted} wanted; "
             "copy or export the model again"
         )
+    _check_unfolded(data, path)
     model = onnx.ModelProto()
     try:
         model.ParseFromString(data)
     except DecodeError:
+        if unfolded(data, _MOST_UNFOLDED).depth > DEEPEST:
+            raise InputError(
+                f"{path}: more than {DEEPEST} messages inside one another; wanted fewer, which is "
+                "about 32 graphs; flatten the model"
+            ) from None
         raise InputError(
             f"{path}: not a protobuf file; wanted a binary ONNX model; export it again"
         ) from None
@@ -51,6 +59,17 @@ def parse_file(path: Path) -> onnx.ModelProto:
             "give another file"
         )
     return model
+
+
+def _check_unfolded(data: bytes, path: Path) -> None:
+    """Refuse a file of very many tiny parts; a small one cannot hold too many."""
+    if len(data) <= _SMALL_FILE:
+        return
+    if unfolded(data, len(data) + _MOST_UNFOLDED).nbytes > len(data) + _MOST_UNFOLDED:
+        raise InputError(
+            f"{path}: {len(data)} bytes that unfold to more than {_MOST_UNFOLDED} beyond these in "
+            "memory; wanted tensors as raw or external data and fewer parts; save the model again"
+        )
 
 
 def _read(path: Path) -> bytes:
@@ -100,20 +119,10 @@ def _bytes_wanted(data: bytes) -> int:
     """
     at = 0 if data[0] == _FIRST_BYTE else len(data)
     while at < len(data):
-        tag, at = _varint(data, at)
+        tag, at = varint(data, at)
         if at <= len(data) and _WIRE_TYPES.get(tag >> 3) != tag & 7:
             return len(data)
-        value, at = _varint(data, at)
+        value, at = varint(data, at)
         if tag & 7 == _DELIMITED:
             at += value
     return at
-
-
-def _varint(data: bytes, at: int) -> tuple[int, int]:
-    """Return the variable-length integer at `at` and where it ends, past the end if it is cut."""
-    value = 0
-    for index, byte in enumerate(data[at : at + _VARINT_LIMIT]):
-        value |= (byte & 0x7F) << 7 * index
-        if byte < 0x80:
-            return value, at + index + 1
-    return value, min(at + _VARINT_LIMIT, len(data) + 1)

@@ -4,23 +4,33 @@ External data goes first, to a file whose name holds the hash of its content, so
 changes data that another `.onnx` reads; the `.onnx` then replaces its predecessor in one step.
 """
 
-__all__ = ["Progress", "check_output", "commit", "default_output"]
+__all__ = ["Progress", "commit", "commit_together"]
 
+import dataclasses
 import logging
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from io import BytesIO
 from pathlib import Path
+from typing import BinaryIO
 
 import onnx
 import onnx_ir as ir
 
 from onnxcast.errors import InputError, OnnxcastError, RefusedError
 from onnxcast.files.atomic import open_beside, settle
-from onnxcast.files.data import DataFile, source_file, stale_data_files, write_data
-from onnxcast.files.kinds import is_special
+from onnxcast.files.data import (
+    DataFile,
+    Place,
+    shared,
+    source_tensor,
+    stale_data_files,
+    write_data,
+)
+from onnxcast.files.layout import alignment, moved_outside, nbytes
 from onnxcast.files.maps import to_proto
+from onnxcast.files.outputs import check_not_special
 from onnxcast.files.read import collector_paused, root_cause
 from onnxcast.files.slots import Slot, tensor_slots
 from onnxcast.files.weights import write_bytes
@@ -30,67 +40,31 @@ logger = logging.getLogger(__name__)
 Progress = Callable[[int, int], None]
 """Called with the bytes of tensors written so far and their total."""
 
-_INLINE_BELOW = 1024
-_LARGEST_INLINE = 3 * 2**29
-_LARGEST_PROTOBUF = 2**31 - 1
-
-
-def default_output(path: Path, format_name: str) -> Path:
-    """Return `model.<format>.onnx` beside `model.onnx`."""
-    return path.with_name(f"{path.stem}.{format_name}.onnx")
-
-
-def check_output(output: Path, source: Path | None, *, force: bool) -> None:
-    """Check, before any work is done, that `output` can be written.
-
-    A file that exists is no fault: it is replaced in one step.
-
-    Args:
-        output: The `.onnx` to write.
-        source: The file the model came from, if any.
-        force: Whether `output` may be the source itself.
-
-    Raises:
-        InputError: The output is the source, a directory or no regular file, or its folder is not
-            there or not writable.
-    """
-    folder = output.parent
-    _check_not_special(output)
-    if output.is_dir():
-        raise InputError(f"{output}: a directory; wanted the .onnx file to write; name a file")
-    if not folder.is_dir():
-        raise InputError(f"{output}: no folder {folder}; wanted one to write in; make it first")
-    if not os.access(folder, os.W_OK):
-        raise InputError(
-            f"{output}: the folder {folder} is not writable; wanted one to write in; choose another"
-        )
-    if source is not None and not force and _is_same(output, source):
-        raise InputError(
-            f"{output}: is the input itself; wanted another file; name another output, or allow it"
-            " by --force (force=True)"
-        )
-
 
 def commit(
     model: ir.Model,
     output: Path,
     *,
     external: bool | None = None,
+    location: str | None = None,
     progress: Progress | None = None,
 ) -> list[Path]:
     """Write `model` to `output` in one commit; on any failure what was there before stays.
 
     External data goes to `<stem of output>.<8 hex digits of its SHA-256>.data` beside it: the
-    tensors of at least 1 KiB, each at a multiple of 64 bytes, those with one storage once, chunk
-    by chunk. The `.onnx` is written beside its target, fsynced and renamed. Data files named so
-    that the `.onnx` before it used are then removed, so that a model in memory that reads its
-    weights from them is no longer usable. The same model gives the same bytes.
+    tensors of at least 1 KiB, aligned as those of the source are and to at least 64 bytes, those
+    with one storage once, chunk by chunk. The `.onnx` is written beside its target, fsynced and
+    renamed. Data files named so that the `.onnx` before it used, and no other, are then removed, so
+    that a model in memory that reads its weights from them is no longer usable. The same model
+    gives the same bytes.
 
     Args:
         model: The model; it is not changed.
         output: The `.onnx` to write, in an existing folder; a link there is replaced.
         external: Whether large tensors go to a data file. By default they do if any tensor of
             the model is external, or all of them together are larger than 1.5 GiB.
+        location: The name of the data file, if it is not to be made from the hash. If there is such
+            a file, replacing it is a step of its own: a failure after it breaks the old model.
         progress: Called after each chunk, and at the end.
 
     Returns:
@@ -101,78 +75,124 @@ def commit(
             cannot be read, or the model is too large for one file and `external` is False.
         RefusedError: The files cannot be written (disk full, no permission).
     """
-    _check_not_special(output)
-    slots = list(tensor_slots(model))
-    _check_not_read(output, slots)
-    outside = _outside(slots, external, output)
-    count = _Counter(progress, sum(_nbytes(slot.tensor) for slot in slots))
-    data = None
-    with _failures_told(output), ExitStack() as undo:
-        stale = stale_data_files(output)
-        if outside:
-            data = write_data(outside, output, undo, count.add)
-        with _exchanged(_stored_tensors(slots, outside, data)):
-            payload = _serialized(model)
-        file = open_beside(output, undo)
-        file.write(payload)
-        settle(file, output)
-        undo.pop_all()
+    return commit_together({output: model}, external=external, location=location, progress=progress)
+
+
+def commit_together(
+    models: Mapping[Path, ir.Model],
+    *,
+    external: bool | None = None,
+    location: str | None = None,
+    progress: Progress | None = None,
+) -> list[Path]:
+    """Write models by their outputs as `commit` does, with one data file for those that share data.
+
+    Data that several of them read from one place in one file is written once, to a file named
+    after the first of them. The `.onnx` files are renamed one after the other, once all are whole.
+
+    Returns:
+        Each `.onnx` and each data file.
+
+    Raises:
+        InputError: As `commit`; or `location` is given and there would be several data files.
+        RefusedError: As `commit`.
+    """
+    external = True if location is not None else external
+    parts = [_part(model, output, external) for output, model in models.items()]
+    groups = _grouped(parts)
+    if location is not None and sum(bool(_outside(group)) for group in groups) > 1:
+        raise InputError(
+            f"location {location!r}: the models share no data, so each has a data file of its own; "
+            "write them one by one, or leave the names to onnxcast"
+        )
+    slots = [slot for part in parts for slot in part.slots]
+    count = _Counter(progress, sum(nbytes(slot.tensor) for slot in slots))
+    files = [file for group in groups for file in _commit_group(group, location, count)]
     count.finish()
-    files = [output] if data is None else [output, data.path]
-    _remove(stale.difference(files))
     return files
 
 
-def _check_not_special(output: Path) -> None:
-    if is_special(output):
-        raise InputError(
-            f"{output}: not a regular file, but a pipe, socket or device; wanted the .onnx file to "
-            "write; name another output"
-        )
+@dataclasses.dataclass(frozen=True)
+class _Part:
+    """A model to write: its tensors, and those of them that go to a data file."""
+
+    model: ir.Model
+    output: Path
+    slots: Sequence[Slot]
+    outside: Sequence[Slot]
 
 
-def _is_same(output: Path, source: Path) -> bool:
-    if output.exists() and source.exists():
-        return output.samefile(source)
-    return output.resolve() == source.resolve()
+def _part(model: ir.Model, output: Path, external: bool | None) -> _Part:
+    check_not_special(output)
+    slots = list(tensor_slots(model))
+    _check_not_read(output, slots)
+    return _Part(model, output, slots, moved_outside(slots, external, output))
+
+
+def _grouped(parts: Iterable[_Part]) -> list[list[_Part]]:
+    """Put those together that share data and lie in one folder."""
+    groups: list[list[_Part]] = []
+    for part in parts:
+        akin = [
+            group
+            for group in groups
+            if group[0].output.parent == part.output.parent
+            and shared(_outside(group), part.outside)
+        ]
+        groups = [group for group in groups if group not in akin]
+        groups.append([*(each for group in akin for each in group), part])
+    return groups
+
+
+def _outside(group: Iterable[_Part]) -> list[Slot]:
+    return [slot for part in group for slot in part.outside]
+
+
+def _commit_group(group: Sequence[_Part], location: str | None, count: "_Counter") -> list[Path]:
+    """Write models that refer to one data file, or to none."""
+    outputs = [part.output for part in group]
+    data = None
+    with _failures_told(outputs[0]), ExitStack() as undo, ExitStack() as undo_data:
+        stale = stale_data_files(outputs)
+        if outside := _outside(group):
+            place = Place(outputs[0], location, alignment(outside).of)
+            data = write_data(outside, place, undo_data, count.add)
+        files = [_written(part, data, undo) for part in group]
+        for file, output in zip(files, outputs, strict=True):
+            settle(file, output)
+            undo_data.pop_all()  # from here on it is referred to
+        undo.pop_all()
+    files_there = outputs if data is None else [*outputs, data.path]
+    _remove(stale.difference(files_there))
+    return files_there
+
+
+def _written(part: _Part, data: DataFile | None, undo: ExitStack) -> BinaryIO:
+    """Write the `.onnx` of `part` beside its target."""
+    with _exchanged(_stored_tensors(part, data)):
+        payload = _serialized(part.model)
+    file = open_beside(part.output, undo)
+    file.write(payload)
+    file.flush()
+    os.fsync(file.fileno())
+    return file
 
 
 def _check_not_read(output: Path, slots: Sequence[Slot]) -> None:
     if not output.exists():
         return
-    read = {source_file(slot.tensor) for slot in slots}
-    if any(path is not None and path.exists() and path.samefile(output) for path in read):
+    stored = (source_tensor(slot.tensor) for slot in slots)
+    read = {Path(tensor.path) for tensor in stored if tensor is not None}
+    if any(path.exists() and path.samefile(output) for path in read):
         raise InputError(
             f"{output}: holds external data of the model; wanted another file; name another output"
         )
 
 
-def _outside(slots: Sequence[Slot], external: bool | None, output: Path) -> list[Slot]:
-    """Return the slots whose tensors go to the data file."""
-    total = sum(_nbytes(slot.tensor) for slot in slots)
-    if external is None:
-        is_read = any(source_file(slot.tensor) is not None for slot in slots)
-        external = is_read or total > _LARGEST_INLINE
-    if external:
-        return [slot for slot in slots if slot.movable and _nbytes(slot.tensor) >= _INLINE_BELOW]
-    if total > _LARGEST_PROTOBUF:
-        raise InputError(
-            f"{output}: {total} bytes of tensors, at most {_LARGEST_PROTOBUF} wanted in one file; "
-            "allow external data"
-        )
-    return []
-
-
-def _nbytes(tensor: ir.TensorProtocol) -> int:
-    return 0 if tensor.dtype is ir.DataType.STRING else tensor.nbytes
-
-
-def _stored_tensors(
-    slots: Iterable[Slot], outside: Iterable[Slot], data: DataFile | None
-) -> Iterator[tuple[Slot, ir.TensorProtocol]]:
+def _stored_tensors(part: _Part, data: DataFile | None) -> Iterator[tuple[Slot, ir.TensorProtocol]]:
     """Yield each slot whose tensor the file holds in another form, and that form."""
-    moved = {id(slot) for slot in outside}
-    for slot in slots:
+    moved = {id(slot) for slot in part.outside}
+    for slot in part.slots:
         if data is not None and id(slot) in moved:
             yield slot, data.tensor(slot)
         elif isinstance(slot.tensor, ir.ExternalTensor):

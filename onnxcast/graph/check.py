@@ -1,13 +1,15 @@
 """Whether a model is valid ONNX, as onnx's own checker says."""
 
 import contextlib
+import graphlib
 from collections.abc import Iterator
 
 import onnx
 import onnx_ir as ir
 
-from onnxcast.errors import InputError
+from onnxcast.errors import InputError, OnnxcastError
 from onnxcast.files import tensor_slots, to_proto
+from onnxcast.files.read import root_cause
 from onnxcast.graph.walk import function_graphs, label, model_nodes
 
 __all__ = ["check_functions", "fault", "without_files"]
@@ -22,27 +24,63 @@ def check_functions(model: ir.Model) -> None:
     """Refuse what onnx's checker lets pass in functions and calls, and nothing can run.
 
     Raises:
-        InputError: A subgraph gives a value of another scope, or a call has more operands than
-            its function, or another number of results.
+        InputError: A subgraph gives a value of another scope, a node reads none, a call has more
+            operands than its function, or another number of results, or functions call one another
+            in a circle.
     """
+    _check_recursion(model)
     for graph in function_graphs(model):
-        for value in graph.outputs:
-            if not _is_made_in(graph, value):
-                raise InputError(
-                    f"graph {graph.name!r} in a function gives {value.name!r}, which is not made "
-                    "in it: make it there, by an Identity"
-                )
+        _check_body(graph)
     for node in model_nodes(model):
         function = model.functions.get(node.op_identifier())
-        if function is None:
-            continue
-        taken, given = len(function.inputs), len(function.outputs)
-        if len(node.inputs) > taken or len(node.outputs) != given:
+        if function is not None:
+            _check_call(node, function)
+
+
+def _check_body(graph: ir.Graph) -> None:
+    for value in graph.outputs:
+        if not _is_made_in(graph, value):
             raise InputError(
-                f"call {label(node)} has {len(node.inputs)} operands and {len(node.outputs)} "
-                f"results, function {function.domain}::{function.name} has {taken} and {given}"
-                ": make them agree"
+                f"graph {graph.name!r} in a function gives {value.name!r}, which is not made "
+                "in it: make it there, by an Identity"
             )
+    for node in graph:
+        lacking = next((value for value in node.inputs if _is_nowhere(value)), None)
+        if lacking is not None:
+            raise InputError(
+                f"{label(node)} in a function reads {lacking.name!r}, which nothing gives: "
+                "name a value of the function"
+            )
+
+
+def _check_call(node: ir.Node, function: ir.Function) -> None:
+    taken, given = len(function.inputs), len(function.outputs)
+    if len(node.inputs) > taken or len(node.outputs) != given:
+        raise InputError(
+            f"call {label(node)} has {len(node.inputs)} operands and {len(node.outputs)} "
+            f"results, function {function.domain}::{function.name} has {taken} and {given}"
+            ": make them agree"
+        )
+
+
+def _is_nowhere(value: ir.Value | None) -> bool:
+    if value is None or value.producer() is not None:
+        return False
+    return not (value.is_graph_input() or value.is_initializer())
+
+
+def _check_recursion(model: ir.Model) -> None:
+    calls = {
+        name: {node.op_identifier() for node in function.all_nodes()}.intersection(model.functions)
+        for name, function in model.functions.items()
+    }
+    try:
+        graphlib.TopologicalSorter(calls).prepare()
+    except graphlib.CycleError as error:
+        names = " -> ".join(f"{domain}::{name}" for domain, name, _ in reversed(error.args[1]))
+        raise InputError(
+            f"functions call one another in a circle: {names}; wanted calls that end; inline them"
+        ) from None
 
 
 def _is_made_in(graph: ir.Graph, value: ir.Value) -> bool:
@@ -58,14 +96,30 @@ def fault(model: ir.Model, *, full: bool) -> str:
     Args:
         model: It is as it was afterwards.
         full: Whether shapes and types are inferred and must agree with the declared ones.
+
+    Raises:
+        InputError: The model has parts that cannot be written, or its data cannot be read.
     """
-    with _without_weights(model) as weights:
-        proto = to_proto(model)
-    proto.graph.input.extend(weights)
     try:
+        with _without_weights(model) as weights:
+            proto = to_proto(model)
+        proto.graph.input.extend(weights)
         onnx.checker.check_model(proto, full_check=full)
-    except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError) as error:
+    except (
+        onnx.checker.ValidationError,
+        onnx.shape_inference.InferenceError,
+        ValueError,  # for a type that is none
+    ) as error:
         return " ".join(str(error).split())[:_LENGTH]
+    except ir.serde.SerdeError as error:
+        cause = root_cause(error)
+        if isinstance(cause, OnnxcastError | OSError):
+            raise cause from None
+        why = " ".join(str(cause).split())[:_LENGTH]
+        raise InputError(
+            f"onnx_ir cannot write this model ({why}); wanted text in UTF-8 and types that "
+            "ONNX has; take that part out of the model"
+        ) from None
     return ""
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 import onnx
 import onnx_ir as ir
 
+from onnxcast.files import protos
 from onnxcast.graph.skeleton import skeleton
 from onnxcast.graph.walk import bodies
 
@@ -89,15 +90,7 @@ def _pairs(
                         yield value, type_.shape
             inner = list(bodies(node))
             if inner:
-                pending.extend(zip(inner, _bodies(proto.node[index]), strict=True))
-
-
-def _bodies(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
-    """The subgraphs that `node` holds, in attribute order; some have no nodes."""
-    for attribute in node.attribute:
-        if attribute.HasField("g"):
-            yield attribute.g
-        yield from attribute.graphs
+                pending.extend(zip(inner, protos.bodies(proto.node[index]), strict=True))
 
 
 def _size(dim: onnx.TensorShapeProto.Dimension) -> int | str | None:

@@ -54,7 +54,7 @@ def ties(node: ir.Node) -> list[Tie]:
     # Scan-8 has batches, and hands in lengths first.
     if node.op_type != "Scan" or scanned is None or len(node.inputs) != len(body.inputs):
         return []
-    return list(_looped(node, body, len(body.inputs) - scanned.as_int(), 0, 0))
+    return list(_looped(node, body, max(0, len(body.inputs) - scanned.as_int()), 0, 0))
 
 
 def states(node: ir.Node) -> list[Tie]:

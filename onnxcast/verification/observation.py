@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 import onnx_ir as ir
 
-from onnxcast.files import commit
 from onnxcast.graph.types import ElementTypes, learn_type
+from onnxcast.verification.scratch import place
 from onnxcast.verification.session import Worker
 from onnxcast.verification.values import Feeds, Value
 
@@ -62,7 +62,7 @@ def _write_with_outputs(
     for value in declared:
         value.type = types.of(value)
     try:
-        commit(model, path)
+        place(model, path)
     finally:
         model.graph.outputs.clear()
         model.graph.outputs.extend(outputs)

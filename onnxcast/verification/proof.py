@@ -20,9 +20,10 @@ from typing import NamedTuple
 
 import onnx_ir as ir
 
-from onnxcast.files import Source, collector_paused, commit
+from onnxcast.files import Source, collector_paused
 from onnxcast.verification.comparison import Budget, OutputError, Tolerance, bit_equal, worst
 from onnxcast.verification.prover import Prover, refusal
+from onnxcast.verification.scratch import is_large, place
 from onnxcast.verification.session import Worker
 from onnxcast.verification.twin import Twin, build_twin
 from onnxcast.verification.values import Feeds
@@ -49,6 +50,7 @@ class Proof:
         as_is_errors: The same for the run as is; empty if it was not run.
         diverging: The first diverging node, of the twin or else of the run as is, with op and
             figures; "" if nothing diverges or no node of the main graph tells.
+        not_compared: Outputs that were left out on request.
     """
 
     ok: bool
@@ -63,6 +65,7 @@ class Proof:
     twin_errors: Sequence[OutputError]
     as_is_errors: Sequence[OutputError]
     diverging: str = ""
+    not_compared: Sequence[str] = ()
 
     @property
     def ran(self) -> bool:
@@ -93,6 +96,7 @@ def against(
     tolerance: Tolerance | Budget,
     worker: Worker,
     progress: Callable[[str], None] = lambda _step: None,
+    outputs: Sequence[str] | None = None,
 ) -> Iterator[Prover]:
     """Run `source` on `feeds`, to prove results against it for a while.
 
@@ -102,13 +106,14 @@ def against(
         tolerance: What passes.
         worker: Runs the models.
         progress: Told each step as it begins.
+        outputs: Names of those to compare; all by default.
 
     Raises:
         RefusedError: The source itself does not run.
     """
     with tempfile.TemporaryDirectory(prefix="onnxcast-") as folder:
         budget = tolerance if isinstance(tolerance, Budget) else Budget(tolerance)
-        prover = Prover(source, worker, feeds, budget, pathlib.Path(folder))
+        prover = Prover(source, worker, feeds, budget, pathlib.Path(folder), outputs)
         progress("run the source")
         prover.run_reference()
         yield prover
@@ -124,6 +129,7 @@ def prove(
         result: The model after; graph inputs and outputs bear the source's names.
         progress: Told each step as it begins.
     """
+    result = prover.restricted(result)
     progress("run the result as is")
     as_is = _AsIs(*prover.run_as_is(result), prover.load_at_default_level())
     progress("run the twin")
@@ -155,6 +161,7 @@ def prove_within(
     Returns:
         The proof; None if something does not match.
     """
+    result = prover.restricted(result)
     progress("run the twin")
     with collector_paused():
         twin = build_twin(result)
@@ -190,6 +197,7 @@ def _proof(
         tolerance=prover.budget.rest,
         twin_errors=errors,
         as_is_errors=as_is.errors,
+        not_compared=prover.not_compared,
     )
     return dataclasses.replace(proof, ok=proof.ok and proof.ran)
 
@@ -203,11 +211,12 @@ def first_difference(
         RefusedError: One of them does not run.
     """
     with tempfile.TemporaryDirectory(prefix="onnxcast-") as folder, refusal():
-        path = source.path or pathlib.Path(folder, "source.onnx")
-        if source.path is None:
-            commit(source.model, path)
+        path = source.path
+        if path is None or is_large(source.model):
+            path = pathlib.Path(folder, "source.onnx")
+            place(source.model, path)
         wanted = worker.run(path, feeds, level="disable_all")
-        commit(other, pathlib.Path(folder, "other.onnx"))
+        place(other, pathlib.Path(folder, "other.onnx"))
         found = worker.run(pathlib.Path(folder, "other.onnx"), feeds, level="disable_all")
     for before, after in zip(wanted, found, strict=True):
         for name, value in before.items():

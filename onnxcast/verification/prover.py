@@ -24,7 +24,10 @@ from onnxcast.verification.comparison import (
     says_something,
 )
 from onnxcast.verification.divergence import first_diverging
+from onnxcast.verification.memory import lacking_room
 from onnxcast.verification.metrics import Metric
+from onnxcast.verification.restriction import restricted
+from onnxcast.verification.scratch import is_large, place
 from onnxcast.verification.session import RuntimeFailure, Worker
 from onnxcast.verification.twin import Twin, build_twin, has_narrow_values, narrowest_format
 from onnxcast.verification.values import Feeds, Value
@@ -50,6 +53,10 @@ class Prover:
         feeds: The samples, in the types of the source's inputs.
         budget: What passes.
         folder: For copies of the models.
+        outputs: Names of those to compare; all by default.
+
+    Attributes:
+        not_compared: The other outputs.
     """
 
     def __init__(
@@ -59,7 +66,14 @@ class Prover:
         feeds: Sequence[Feeds],
         budget: Budget,
         folder: pathlib.Path,
+        outputs: Sequence[str] | None = None,
     ) -> None:
+        self._outputs = outputs
+        self._lacking = ""
+        names = [value.name or "" for value in source.model.graph.outputs]
+        self.not_compared = [name for name in names if outputs is not None and name not in outputs]
+        if self.not_compared:
+            source = Source(self.restricted(source.model), None)
         self._worker = worker
         self._feeds = feeds
         self.budget = budget
@@ -73,6 +87,12 @@ class Prover:
         self._last: Sequence[OutputError] = []
         self._shares = [0.0]
         self.reference = "source"
+
+    def restricted(self, model: ir.Model) -> ir.Model:
+        """`model`, or what of it gives the outputs that are compared."""
+        if not self.not_compared:
+            return model
+        return restricted(model, self._outputs or ())
 
     def run_reference(self) -> None:
         """Run the source, or its twin, and keep the outputs.
@@ -96,6 +116,8 @@ class Prover:
     def _check_labels(self) -> None:
         """Refuse labels that are not one for each row of their output."""
         for name, limit in self.budget.limits.items():
+            if name in self.not_compared:
+                continue
             for number, labels in enumerate(limit.labels):
                 value = self._wanted[number].get(name)
                 if not isinstance(value, np.ndarray) or labels.shape != value.shape[:-1]:
@@ -159,7 +181,11 @@ class Prover:
     def error(self, outputs: Mapping[int, Mapping[str, Value]]) -> float:
         """How far outputs are from the source's, in shares of what passes, by sample."""
         numbers, wanted = list(outputs), [self._wanted[number] for number in outputs]
-        return self.used(_compared(wanted, list(outputs.values()), self.budget, numbers))
+        found = [self._chosen(each) for each in outputs.values()]
+        return self.used(_compared(wanted, found, self.budget, numbers))
+
+    def _chosen(self, outputs: Mapping[str, Value]) -> Mapping[str, Value]:
+        return {name: value for name, value in outputs.items() if name not in self.not_compared}
 
     def disturbance(self, outputs: Mapping[str, Value], sample: int) -> float:
         """Much like `error` for one sample, but with a figure for all that is at all comparable.
@@ -172,12 +198,15 @@ class Prover:
             if limit.metric is not Metric.TOP1
         }
         budget = Budget(self.budget.rest, by_figure)
-        errors = compare(self._wanted[sample], outputs, budget, sample)
+        errors = compare(self._wanted[sample], self._chosen(outputs), budget, sample)
         shares = (each.used if each.used < math.inf else 1 + each.figure for each in errors)
         return max(shares, default=0.0)
 
     def run_as_is(self, result: ir.Model) -> tuple[str, list[OutputError]]:
         """Run the result itself; say whether that was possible."""
+        self._lacking = lacking_room(result, self._folder)
+        if self._lacking:
+            return f"not run ({self._lacking})", []
         path = self._folder / "result.onnx"
         commit(result, path)
         try:
@@ -188,6 +217,8 @@ class Prover:
 
     def load_at_default_level(self) -> str:
         """Load the result as an application would."""
+        if self._lacking:
+            return f"not run ({self._lacking})"
         try:
             self._worker.load(self._folder / "result.onnx", "default")
         except RuntimeFailure as failure:
@@ -218,9 +249,9 @@ class Prover:
             return ""
 
     def _run(self, model: ir.Model, path: pathlib.Path | None, name: str) -> Outputs:
-        if path is None:
+        if path is None or is_large(model):
             path = self._folder / name
-            commit(model, path)
+            place(model, path)
         return self._worker.run(path, _fed(self._feeds, model), level="disable_all")
 
 

@@ -12,12 +12,12 @@ import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
-from onnxcast.files import commit
 from onnxcast.graph.opsets import onnx_opset
 from onnxcast.graph.types import ElementTypes
 from onnxcast.graph.walk import main_graphs
 from onnxcast.verification.reductions import Reducer
 from onnxcast.verification.rounding import FIRST_OPSET
+from onnxcast.verification.scratch import place
 from onnxcast.verification.session import Worker
 from onnxcast.verification.values import Feeds
 
@@ -161,7 +161,7 @@ def run_numbers(
     if not outputs:
         return {}
     path = folder / "numbers.onnx"
-    commit(model, path)
+    place(model, path)
     results = worker.run(path, feeds, level="disable_all")
     found = {}
     for name, several in outputs.items():

@@ -14,8 +14,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from onnxcast.files import commit
 from onnxcast.planning import PinLevel
+from onnxcast.verification.scratch import place
 from onnxcast.verification.session import Worker
 from onnxcast.verification.switches import SWITCHES, Switched
 from onnxcast.verification.values import Feeds, Value
@@ -69,7 +69,7 @@ class Sensitivity:
         self._worker = worker
         self._path = folder / "switched.onnx"
         self.runs = 0
-        commit(switched.model, self._path)
+        place(switched.model, self._path)
 
     def outputs(self, choices: Sequence[Choice], samples: Sequence[int]) -> list[Outputs]:
         """The outputs for each choice, on the samples of these numbers.

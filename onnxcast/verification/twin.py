@@ -21,11 +21,10 @@ import dataclasses
 from collections import Counter
 from collections.abc import Iterator
 
-import ml_dtypes
-import numpy as np
 import onnx_ir as ir
 from onnx_ir.passes.common import InlinePass
 
+from onnxcast.files import WidenedTensor
 from onnxcast.formats import FLOAT32, Format, of
 from onnxcast.graph.edit import Names, cast_target
 from onnxcast.graph.types import ElementTypes
@@ -34,6 +33,7 @@ from onnxcast.planning import is_marked, marked_format
 from onnxcast.policy import Meaning, has_meaning, is_closed
 from onnxcast.verification.kernels import cast_choices
 from onnxcast.verification.marked import marked_formats, round_marked
+from onnxcast.verification.scratch import is_large, stored_wide
 
 __all__ = ["Twin", "build_twin", "has_narrow_values", "inlined", "narrowest_format"]
 
@@ -186,14 +186,15 @@ class _Rounder:
         self._narrow = narrow
         self._names = names
         self._main = model.graph
+        self._is_large = is_large(model)
         self.rounded = 0
 
     def widen_graph(self, graph: ir.Graph) -> None:
         """Turn what is narrow in `graph` into float32, with a rounding pair at each producer."""
-        for value in graph.initializers.values():
-            if value in self._narrow and value.const_value is not None:
-                value.const_value = _widened(value.const_value)
         nodes = list(graph)
+        for value in list(graph.initializers.values()):
+            if value in self._narrow and value.const_value is not None:
+                self._widen_constant(value, value.const_value, nodes)
         if graph is self._main:
             for value in graph.inputs:
                 if self._is_tensor(value):
@@ -202,6 +203,18 @@ class _Rounder:
             self._widen_node(node)
         for value in (*graph.inputs, *graph.initializers.values()):
             self._declare(value)
+
+    def _widen_constant(
+        self, value: ir.Value, tensor: ir.TensorProtocol, nodes: list[ir.Node]
+    ) -> None:
+        """Give float32 numbers to `value`: rounded, or in a large model rounded when it runs."""
+        wide = stored_wide(tensor) if self._is_large and value.graph is self._main else None
+        if wide is None or not nodes:
+            value.const_value = _widened(tensor)
+            return
+        value.const_value = wide
+        self._round(value, nodes[0])
+        self.rounded -= 1  # it is rounded already
 
     def _is_tensor(self, value: ir.Value) -> bool:
         """Whether `value` is narrow, there, and no sequence (its elements are rounded already)."""
@@ -298,7 +311,4 @@ def _as_float(type_: ir.TypeProtocol | None) -> ir.TypeProtocol | None:
 
 
 def _widened(tensor: ir.TensorProtocol) -> ir.TensorProtocol:
-    array = tensor.numpy()
-    if array.dtype == np.uint16:
-        array = array.view(ml_dtypes.bfloat16)
-    return ir.tensor(array.astype(np.float32), name=tensor.name)
+    return WidenedTensor(tensor)

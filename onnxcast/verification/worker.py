@@ -23,6 +23,7 @@ import time
 from collections.abc import Iterable
 from typing import Any, TextIO
 
+from onnxcast.verification.mapping import Weights, mapped
 from onnxcast.verification.values import read_values, write_values
 
 __all__ = ["Sessions", "answer", "main"]
@@ -45,16 +46,18 @@ class Sessions:
     def __init__(self) -> None:
         self._key: tuple[object, ...] | None = None
         self._session: Any = None
+        self._weights: Weights = {}
 
-    def get(self, model: str, level: str) -> Any:
-        """A session for the file as it is now."""
+    def get(self, model: str, level: str) -> tuple[Any, Weights]:
+        """A session for the file as it is now, and the weights that it is to be fed."""
         stat = os.stat(model)
         key = (model, level, stat.st_mtime_ns, stat.st_size, stat.st_ino)
         if key != self._key:
             self._key = self._session = None  # let go of one before there is another
             self._session = _session(model, level)
+            self._weights = mapped(pathlib.Path(model))
             self._key = key
-        return self._session
+        return self._session, self._weights
 
 
 def answer(request: dict[str, Any], sessions: Sessions) -> dict[str, Any]:
@@ -62,12 +65,12 @@ def answer(request: dict[str, Any], sessions: Sessions) -> dict[str, Any]:
     start = time.perf_counter()
     stage = "load"
     try:
-        session = sessions.get(request["model"], request["level"])
+        session, weights = sessions.get(request["model"], request["level"])
         names = request["outputs"] or [value.name for value in session.get_outputs()]
         stage = "run"
         if request["feeds"]:
             _refuse_foreign_types([*session.get_inputs(), *session.get_outputs()])
-            _run(session, names, request["feeds"], request["out"])
+            _run(session, names, request["feeds"], request["out"], weights)
     except Exception as error:
         message = " ".join(str(error).split()) or type(error).__name__
         kind = "not_implemented" if "NOT_IMPLEMENTED" in message else stage
@@ -104,9 +107,11 @@ def _refuse_foreign_types(values: Iterable[Any]) -> None:
             )
 
 
-def _run(session: Any, names: list[str], feeds: list[str], out: list[str]) -> None:
+def _run(
+    session: Any, names: list[str], feeds: list[str], out: list[str], weights: Weights
+) -> None:
     for source, target in zip(feeds, out, strict=True):
-        results = session.run(names, read_values(pathlib.Path(source)))
+        results = session.run(names, {**read_values(pathlib.Path(source)), **weights})
         write_values(pathlib.Path(target), dict(zip(names, results, strict=True)))
 
 

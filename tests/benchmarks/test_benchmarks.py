@@ -13,7 +13,7 @@ import pytest
 from onnxcast.graph.walk import model_graphs, model_nodes
 from onnxcast.targets import GENERIC, get_target
 from onnxcast.verification.session import Worker
-from tests.benchmarks import bench_nodes, nodes, peers, placement, search, twins
+from tests.benchmarks import bench_nodes, nodes, peers, placement, search, sizes, twins
 from tests.benchmarks.models import SHAPES, model
 from tests.benchmarks.subjects import Figures, Subject
 from tests.benchmarks.tools import Convert, available
@@ -194,3 +194,13 @@ def test_a_search_is_told_in_a_row_and_leaves_no_needless_pin(tmp_path: Path) ->
     assert seconds > 0
     assert search.needless(path, result) == 0
     assert search.row(path, "all-fp16", minimal=False, peer=False).startswith("faulty | all-fp16 |")
+
+
+def test_a_size_is_measured_in_bounded_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sizes, "_RUNS", 1)
+    size = sizes.Size(0.2, 48, (1024, 1024))
+    told = sizes.row(size, tmp_path, peers=False).split()
+    assert told[-1] == "yes"
+    assert float(told[-2]) < 300 + size.tensor_bytes / 1e6

@@ -86,7 +86,16 @@ def test_a_bad_model(
         (["--report", "nowhere/report.json"], ["existing folder"]),
         (["--report", "perceptron.onnx"], ["is a model of this run"]),
         (["--fast"], ["No such option", "onnxcast optimize --help"]),
-        (["more.onnx"], ["2 models given", "any number with --check"]),
+        (["more.onnx"], ["more.onnx: no such file"]),
+        (["perceptron.onnx"], ["perceptron.float16.onnx: would be written for two models"]),
+        (["more.onnx", "-o", "new.onnx"], ["-o new.onnx: a folder is wanted for 2 models"]),
+        (["more.onnx", "--report", "r.json"], ["--report r.json: a folder is wanted"]),
+        (["more.onnx", "--inputs", "samples.npz"], ["--inputs samples.npz: a folder is wanted"]),
+        (["more.onnx", "--inputs", "."], ["no samples for perceptron.onnx", "perceptron.npz"]),
+        (["--inline", "--external-data"], ["--inline together with", "drop one"]),
+        (["--inline", "--location", "w.data"], ["--inline together with", "drop one"]),
+        (["--location", "a/w.data"], ["location 'a/w.data'", "without a folder"]),
+        (["--location", "samples.npz"], ["samples.npz: is there", "--force"]),
     ],
 )
 def test_a_bad_option_of_optimize(

@@ -188,7 +188,7 @@ def test_neither_model_nor_report_is_written_if_one_cannot_be(
     def full(*_args: object, **_options: object) -> list[Path]:
         raise onnxcast.RefusedError("disk full")
 
-    monkeypatch.setattr("onnxcast.api.Result.save", full)
+    monkeypatch.setattr("onnxcast.api.save_together", full)
     before = sorted(tmp_path.iterdir())
     report = tmp_path / "report.json"
     ran = command("optimize", perceptron, "--inputs", samples, "--report", report)

@@ -486,3 +486,21 @@ def test_collector_is_paused_and_comes_back(enabled: bool) -> None:
         assert gc.isenabled() == enabled
     finally:
         gc.enable()
+
+
+def test_graphs_inside_one_another_are_bounded_in_memory_too() -> None:
+    model = small()
+    graph = model.graph
+    for _ in range(40):
+        attribute = graph.node.add(op_type="If").attribute.add(
+            name="then_branch", type=onnx.AttributeProto.GRAPH
+        )
+        graph = attribute.g
+    assert "more than 32 graphs inside one another" in refused(model)
+
+
+def test_functions_need_an_ir_version_that_has_them() -> None:
+    model = small()
+    model.functions.add(domain="local", name="F")
+    model.ir_version = 7
+    assert "functions found in IR version 7" in refused(model)

@@ -15,6 +15,7 @@ from onnxcast.files import (
     check_output,
     commit,
     default_output,
+    layout,
     read_model,
     weights,
     write,
@@ -77,13 +78,11 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 class BrokenTensor(ir.Tensor[np.ndarray]):
-    """Writes some bytes, then fails."""
+    """Fails when it is read, which is after those before it are written."""
 
     error: BaseException
 
-    def tofile(self, file: object) -> None:
-        assert hasattr(file, "write")
-        file.write(self.tobytes()[:100])
+    def numpy(self) -> np.ndarray:
         raise self.error
 
 
@@ -392,9 +391,9 @@ def test_permissions_of_the_old_file_stay(tmp_path: Path) -> None:
 def test_weights_too_large_for_one_file_are_external_or_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(write, "_LARGEST_INLINE", 3 * ROWS * ROWS * 4)
+    monkeypatch.setattr(layout, "_LARGEST_INLINE", 3 * ROWS * ROWS * 4)
     assert len(commit(model(), tmp_path / "m.onnx")) == 2
-    monkeypatch.setattr(write, "_LARGEST_PROTOBUF", 3 * ROWS * ROWS * 4)
+    monkeypatch.setattr(layout, "_LARGEST_PROTOBUF", 3 * ROWS * ROWS * 4)
     with pytest.raises(InputError, match=re.escape("allow external data")):
         commit(model(), tmp_path / "m.onnx", external=False)
 

@@ -64,3 +64,14 @@ def test_what_does_not_fit_is_an_input_error(case: str) -> None:
 )
 def test_what_fits_is_accepted(model: ir.Model) -> None:
     check_functions(model)
+
+
+def test_functions_that_call_one_another_in_a_circle_are_an_input_error() -> None:
+    model = ir.from_onnx_text(
+        """<ir_version: 8, opset_import: ["": 17, "local": 1]>
+        g (float[2] x) => (float[2] y) { y = local.F (x) }
+        <domain: "local", opset_import: ["local": 1]> F (a) => (b) { b = local.G (a) }
+        <domain: "local", opset_import: ["local": 1]> G (a) => (b) { b = local.F (a) }"""
+    )
+    with pytest.raises(InputError, match=r"circle: local::[FG] -> local::[FG] -> local::[FG];"):
+        check_functions(model)

@@ -173,7 +173,7 @@ def test_many_values_are_looked_at_in_batches(
         written.append(len(model.graph.outputs))
         return commit(model, path)
 
-    monkeypatch.setattr("onnxcast.verification.observation.commit", counting)
+    monkeypatch.setattr("onnxcast.verification.observation.place", counting)
     found = diverging(chain(**factors), chain(**{**factors, "n200": 1.5}), worker, folder)
     assert found.startswith("n200 (Mul): max error 0.5")
     assert sorted(written) == [44, 44, 128, 128, 128, 128]

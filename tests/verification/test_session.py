@@ -70,13 +70,13 @@ def test_a_session_is_kept_until_its_file_changes(
 
     monkeypatch.setattr(worker_module, "_session", counted)
     sessions, path = worker_module.Sessions(), save(tmp_path, IDENTITY)
-    first = sessions.get(str(path), "disable_all")
-    assert sessions.get(str(path), "disable_all") is first
-    assert sessions.get(str(path), "default") is not first
+    first, _ = sessions.get(str(path), "disable_all")
+    assert sessions.get(str(path), "disable_all")[0] is first
+    assert sessions.get(str(path), "default")[0] is not first
     # Same path and size, other content.
     save(tmp_path, IDENTITY.replace("(float[N] y)", "(float[N] z)").replace("y =", "z ="))
     os.utime(path, ns=(0, 0))
-    second = sessions.get(str(path), "default")
+    second, _ = sessions.get(str(path), "default")
     assert [value.name for value in second.get_outputs()] == ["z"]
     assert made == [(str(path), level) for level in ("disable_all", "default", "default")]
 

@@ -1,0 +1,94 @@
+"""What a run converts: one model, or several with folders for what belongs to each."""
+
+__all__ = ["Task", "make_tasks"]
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from onnxcast.errors import InputError
+
+_SAMPLES = (".npz", ".json", "")
+
+
+@dataclasses.dataclass(frozen=True)
+class Task:
+    """A model to convert.
+
+    Attributes:
+        model: The source.
+        output: The `.onnx` to write.
+        report: The report to write, if one is wanted.
+        inputs: Its samples, if there are any.
+    """
+
+    model: Path
+    output: Path
+    report: Path | None
+    inputs: Path | None
+
+
+def make_tasks(
+    models: Sequence[Path],
+    output: Path | None,
+    report: Path | None,
+    inputs: Path | None,
+    format_name: Callable[[], str],
+) -> list[Task]:
+    """Tell for each model what it is made into.
+
+    Args:
+        models: The sources.
+        output: The `.onnx` to write; of several models, the folder to write them in.
+        report: The report to write; of several models, a folder for `MODEL.json`.
+        inputs: The samples; of several models, a folder of `MODEL.npz`, `MODEL.json` or `MODEL/`.
+        format_name: Tells what default outputs are called after.
+
+    Raises:
+        InputError: Of several models, one of these is no folder, one lacks samples, or two would be
+            written to one file.
+    """
+    from onnxcast.files import default_output
+
+    if len(models) == 1:
+        chosen = output or default_output(models[0], format_name())
+        return [Task(models[0], chosen, report, inputs)]
+    for option, folder in (("-o", output), ("--report", report), ("--inputs", inputs)):
+        if folder is not None and not folder.is_dir():
+            raise InputError(
+                f"{option} {folder}: a folder is wanted for {len(models)} models; name one that "
+                "is there"
+            )
+    name, tasks = format_name(), []
+    for model in models:
+        default = default_output(model, name)
+        tasks.append(
+            Task(
+                model,
+                default if output is None else output / default.name,
+                None if report is None else report / f"{model.stem}.json",
+                None if inputs is None else _samples(inputs, model),
+            )
+        )
+    _check_distinct([task.output for task in tasks])
+    _check_distinct([task.report for task in tasks if task.report is not None])
+    return tasks
+
+
+def _samples(folder: Path, model: Path) -> Path:
+    paths = [folder / f"{model.stem}{suffix}" for suffix in _SAMPLES]
+    found = next((path for path in paths if path.exists()), None)
+    if found is None:
+        raise InputError(
+            f"--inputs {folder}: no samples for {model.name} in it; wanted {model.stem}.npz, "
+            f"{model.stem}.json or a folder {model.stem}"
+        )
+    return found
+
+
+def _check_distinct(paths: Sequence[Path]) -> None:
+    seen: set[Path] = set()
+    for path in paths:
+        if path.resolve() in seen:
+            raise InputError(f"{path}: would be written for two models; convert them one by one")
+        seen.add(path.resolve())

@@ -1,0 +1,1 @@
+"""Fuzzing of load, optimize, save: ``python -m tests.fuzz --minutes 30``; the extra is `fuzz`."""
