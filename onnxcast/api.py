@@ -136,6 +136,7 @@ def optimize(  # noqa: PLR0913 - one keyword per option, as on the command line
     repair: bool = True,
     forget_pins: bool = False,
     opset: str | int = "auto",
+    drawing: bool = False,
     progress: Callable[[str], None] | None = None,
 ) -> Result:
     """Convert a float32 model to mixed precision and prove that its outputs still match.
@@ -203,6 +204,8 @@ def optimize(  # noqa: PLR0913 - one keyword per option, as on the command line
         forget_pins: Whether to drop the pins of earlier runs first.
         opset: ``auto`` raises the model's opset as far as the format needs; ``keep`` refuses
             instead; a number raises it to that one.
+        drawing: Whether the report also draws the result, node by node, and tells the range and
+            the error of each value that is in the source; this runs both once more or more often.
         progress: Told each step as it begins.
 
     Raises:
@@ -260,7 +263,7 @@ def optimize(  # noqa: PLR0913 - one keyword per option, as on the command line
         run.raise_opset(opset, None, None)
         run.prepare(forget=forget_pins)
         run.pin_as(lock)
-        return run.narrow("not verified")
+        return run.drawn(run.narrow("not verified"), asked=drawing)
     samples = samples_of(source.model, inputs, input_shapes)
     limit = tolerance_of(passes["tolerance"], request.narrowest)
     budget = budget_of(passes, source.model, samples, limit)
@@ -281,7 +284,7 @@ def optimize(  # noqa: PLR0913 - one keyword per option, as on the command line
             if searches:
                 proved = run.prove_within(result, prover)
                 proved = proved or run.repair(samples, prover, exactly=exactly, deadline=deadline)
-            result = proved or run.prove(result, prover)
+            result = run.drawn(proved or run.prove(result, prover), prover, asked=drawing)
     if not result.verified:
         assert result.report.proof is not None
         raise VerificationError(failure_text(result.report.proof))

@@ -12,6 +12,7 @@ from typing import Any
 import onnx_ir as ir
 
 from onnxcast.diagnostics import Code, Diagnostic
+from onnxcast.drawing import draw
 from onnxcast.errors import RefusedError, VerificationError
 from onnxcast.files import Source, collector_paused
 from onnxcast.graph.check import fault
@@ -39,6 +40,7 @@ from onnxcast.result import Clock, Result, Samples, failure_text
 from onnxcast.search import Pins, SearchRecord, pinned_only
 from onnxcast.targets import Target, why_refused
 from onnxcast.verification.comparison import Budget, Tolerance
+from onnxcast.verification.layers import Layer
 from onnxcast.verification.observation import observed_types
 from onnxcast.verification.proof import Proof, against, first_difference, prove, prove_within
 from onnxcast.verification.prover import Prover
@@ -46,6 +48,7 @@ from onnxcast.verification.range_pins import out_of_range, saturating, suspiciou
 from onnxcast.verification.ranges import Range
 from onnxcast.verification.rounding import FIRST_OPSET
 from onnxcast.verification.session import RuntimeFailure, Worker
+from onnxcast.verification.twin import build_twin
 
 __all__ = ["Conversion"]
 
@@ -295,6 +298,30 @@ class Conversion:
         with self._clock.step("verify"):
             proof = prove_within(prover, result.model, progress=self._clock.progress)
         return None if proof is None else _proved(result, proof)
+
+    def drawn(self, result: Result, prover: Prover | None = None, *, asked: bool = True) -> Result:
+        """`result` with a drawing in its report, and every layer measured if it is proved.
+
+        Args:
+            result: The result; one that failed its proof stays as it is.
+            prover: Has run the source, if anything is proved.
+            asked: Whether there shall be a drawing at all.
+        """
+        if not asked or (prover is not None and not result.verified):
+            return result
+        with self._clock.step("draw the graph"):
+            drawing = draw(result.model, self._target)
+        layers = [] if prover is None else self._layers(result, prover)
+        report = dataclasses.replace(result.report, drawing=drawing, layers=layers)
+        return dataclasses.replace(result, report=report)
+
+    def _layers(self, result: Result, prover: Prover) -> list[Layer]:
+        with self._clock.step("measure layers"), collector_paused():
+            try:
+                return prover.layers(build_twin(result.model).model)
+            except RuntimeFailure as failure:
+                logger.warning("layers not measured: %s", failure.message)
+                return []
 
     def repair(
         self,

@@ -5,20 +5,25 @@ import importlib.metadata
 import json
 import math
 import platform
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import onnx_ir as ir
 
 from onnxcast.diagnostics import Diagnostic
+from onnxcast.drawing import DrawnNode
 from onnxcast.files import tensor_slots
 from onnxcast.graph.walk import label, model_graphs
 from onnxcast.planning import Plan, Route, cast_costs
 from onnxcast.search import SearchRecord
 from onnxcast.targets import Target
+from onnxcast.verification.layers import Layer
 from onnxcast.verification.proof import Proof
 
 __all__ = ["Measure", "Report", "measure", "sign", "versions"]
+
+_LAYOUT = 2
+"""Rises when a key of the report changes its meaning; new keys may come without."""
 
 _PROVENANCE = ("onnxcast.version", "onnxcast.token", "onnxcast.target", "onnxcast.target_hash")
 
@@ -96,6 +101,8 @@ class Report:
         seconds: Wall-clock seconds by step.
         search: What the search for pins did; None if there was none.
         request: What was asked for, so that it can be asked for again.
+        drawing: The nodes of the result, if that was asked for.
+        layers: The values that source and result have in common, if that was asked for.
     """
 
     source: str
@@ -112,11 +119,14 @@ class Report:
     seconds: dict[str, float]
     search: SearchRecord | None = None
     request: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    drawing: Sequence[DrawnNode] = ()
+    layers: Sequence[Layer] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Plain lists, dicts, strings and numbers; figures that are not finite are strings."""
         return {
             "versions": versions(),
+            "layout": _LAYOUT,
             "source": self.source,
             "request": dict(self.request),
             "token": self.token,
@@ -136,6 +146,8 @@ class Report:
             "verification": None if self.proof is None else proof_dict(self.proof),
             "seconds": {step: round(seconds, 3) for step, seconds in self.seconds.items()},
             "advice": list(self.target.advice),
+            "layers": [_plain(dataclasses.asdict(layer)) for layer in self.layers],
+            "graph": [node.to_dict() for node in self.drawing],
         }
 
     def _fallbacks(self) -> dict[str, list[dict[str, str]]]:

@@ -1,5 +1,6 @@
 """What the Casts of a model cost on a target: conversions, and bytes that these write."""
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import onnx_ir as ir
@@ -12,7 +13,7 @@ from onnxcast.graph.walk import model_graphs
 from onnxcast.planning.routes import Route, Routes
 from onnxcast.targets import Target
 
-__all__ = ["CastCosts", "cast_costs"]
+__all__ = ["CastCosts", "CastPrice", "cast_costs", "cast_prices"]
 
 
 class CastCosts(NamedTuple):
@@ -29,24 +30,33 @@ class CastCosts(NamedTuple):
     bytes: int
 
 
+class CastPrice(NamedTuple):
+    """What one Cast costs, in the units of `CastCosts`."""
+
+    hops: int
+    bytes: int
+
+
 def cast_costs(model: ir.Model, target: Target) -> CastCosts:
     """The costs of the Casts of `model` on `target`."""
+    prices = [price for _, price in cast_prices(model, target)]
+    return CastCosts(len(prices), sum(each.hops for each in prices), sum(p.bytes for p in prices))
+
+
+def cast_prices(model: ir.Model, target: Target) -> Iterator[tuple[ir.Node, CastPrice]]:
+    """The Casts of `model`, each with what it costs on `target`."""
     casts = [
         node for graph in model_graphs(model) for node in graph if cast_target(node) is not None
     ]
     shapes, routes = Shapes(model), None
     if target.casts is not None and casts:
         routes = Routes(target, ElementTypes(model, in_functions=True), shapes)
-    hops = total = 0
     for node in casts:
         route = None if routes is None else routes.of(node)
         if isinstance(route, Route):
-            hops += route.chain.hops
-            total += route.bytes
+            yield node, CastPrice(route.chain.hops, route.bytes)
         else:
-            hops += 1
-            total += _written(node, shapes)
-    return CastCosts(len(casts), hops, total)
+            yield node, CastPrice(1, _written(node, shapes))
 
 
 def _written(cast: ir.Node, shapes: Shapes) -> int:
