@@ -146,8 +146,18 @@ class Report:
             "verification": None if self.proof is None else proof_dict(self.proof),
             "seconds": {step: round(seconds, 3) for step, seconds in self.seconds.items()},
             "advice": list(self.target.advice),
-            "layers": [_plain(dataclasses.asdict(layer)) for layer in self.layers],
+            "limits": self._limits(),
+            "layers": list(map(_layer, self.layers)),
             "graph": [node.to_dict() for node in self.drawing],
+        }
+
+    def _limits(self) -> dict[str, dict[str, float]]:
+        """What the float formats of the plan reach to, and down to."""
+        narrow = () if self.plan is None else self.plan.narrow()
+        formats = dict.fromkeys(decision.format for _, decision in narrow)
+        return {
+            format_.name: {"max": format_.max, "smallest": 2.0**format_.quantum}
+            for format_ in formats
         }
 
     def _fallbacks(self) -> dict[str, list[dict[str, str]]]:
@@ -189,6 +199,30 @@ def proof_dict(proof: Proof) -> dict[str, Any]:
 
 def _search_dict(record: SearchRecord) -> dict[str, Any]:
     return {**dataclasses.asdict(record), "note": record.note}
+
+
+def _layer(layer: Layer) -> dict[str, Any]:
+    """A layer in short: errors in four digits, the range in six, nothing that is empty."""
+    found = {
+        "value": layer.value,
+        "node": layer.node,
+        "op": layer.op,
+        "max_error": _digits(layer.max_error, 4),
+        "rms_error": _digits(layer.rms_error, 4),
+        "why": layer.why,
+        "low": _digits(layer.low, 6),
+        "high": _digits(layer.high, 6),
+        "smallest": _digits(layer.smallest, 6),
+        "non_finite": layer.non_finite,
+    }
+    return {name: value for name, value in found.items() if value not in ("", None)}
+
+
+def _digits(value: float, count: int) -> float | str | None:
+    """In so many significant digits; None for the range of no elements."""
+    if math.isfinite(value):
+        return float(f"{value:.{count}g}")
+    return None if count > 4 else str(value)
 
 
 def _finding(finding: Diagnostic) -> dict[str, str]:
