@@ -7,10 +7,11 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from onnxcast.api import Explanation, Result, explain, optimize, plan, verify
+    from onnxcast.api import Result, optimize, verify
     from onnxcast.errors import InputError, OnnxcastError, RefusedError, VerificationError
     from onnxcast.pipeline import build_pipeline
     from onnxcast.policy import Policy, make_policy
+    from onnxcast.preview import Explanation, explain, plan
     from onnxcast.targets import Target
 
 __all__ = [
@@ -31,10 +32,11 @@ __all__ = [
 ]
 
 _HOMES = {
-    "onnxcast.api": ("Explanation", "Result", "explain", "optimize", "plan", "verify"),
+    "onnxcast.api": ("Result", "optimize", "verify"),
     "onnxcast.errors": ("InputError", "OnnxcastError", "RefusedError", "VerificationError"),
     "onnxcast.pipeline": ("build_pipeline",),
     "onnxcast.policy": ("Policy", "make_policy"),
+    "onnxcast.preview": ("Explanation", "explain", "plan"),
     "onnxcast.targets": ("Target",),
 }
 

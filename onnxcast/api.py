@@ -1,4 +1,4 @@
-"""The public functions: convert a model and prove it, show a plan, verify any two models."""
+"""The public functions that run models: convert one and prove it, verify any two."""
 
 import inspect
 import math
@@ -11,24 +11,22 @@ import onnx_ir as ir
 
 from onnxcast.conversion import Conversion
 from onnxcast.errors import InputError, VerificationError
-from onnxcast.explanation import Explanation, explain_node, find_node
-from onnxcast.files import Source, read_model
 from onnxcast.formats import FLOAT32R_BITS
-from onnxcast.graph.check import check_functions
 from onnxcast.lock import asked, passes_asked, read_lock
-from onnxcast.pipeline import fitted, preparing_passes
-from onnxcast.planning import Plan, make_plan
-from onnxcast.policy import Chooser, Policy, make_policy
+from onnxcast.original import read_source
+from onnxcast.pipeline import requested
+from onnxcast.policy import Chooser, make_policy
 from onnxcast.proving import budget_of, check_proof_options, samples_of, tolerance_of
 from onnxcast.result import Clock, Result, failure_text
-from onnxcast.targets import Target, get_target
+from onnxcast.targets import Target
 from onnxcast.verification.comparison import Tolerance
 from onnxcast.verification.feeds import FeedSource, input_specs
 from onnxcast.verification.proof import Proof, against, prove
 from onnxcast.verification.session import Worker
 from onnxcast.verification.twin import narrowest_format
+from onnxcast.verified import Verified
 
-__all__ = ["Explanation", "Result", "explain", "optimize", "plan", "verify"]
+__all__ = ["Result", "optimize", "verify"]
 
 _DEFAULTS = {
     **{
@@ -40,63 +38,6 @@ _DEFAULTS = {
     "forget_pins": False,
 }
 """What a plan decides, with what is asked for by default."""
-
-
-def plan(
-    model: object, *, target: str | os.PathLike[str] | Target | None = None, **options: Any
-) -> Plan:
-    """Show which format each type group of a model would get, and why; nothing is changed.
-
-    Args:
-        model: As for `optimize`.
-        target: As for `optimize`.
-        **options: Those of `optimize` that say what is narrowed (`onnxcast.make_policy`).
-
-    Raises:
-        InputError: A bad model or option.
-    """
-    policy, chosen = _request(target, options)
-    return make_plan(_prepared(model, policy, chosen), policy, chosen)
-
-
-def explain(
-    model: object,
-    node: str,
-    *,
-    target: str | os.PathLike[str] | Target | None = None,
-    **options: Any,
-) -> Explanation:
-    """Explain which format a node gets, why, and by which conversions of the target.
-
-    Args:
-        model: As for `optimize`; its opset is kept.
-        node: The name of a node, or of one of its results.
-        target: As for `optimize`.
-        **options: As for `plan`.
-
-    Raises:
-        InputError: A bad model or option, or no such node.
-    """
-    policy, chosen = _request(target, options)
-    prepared = _prepared(model, policy, chosen)
-    plan = make_plan(prepared, policy, chosen)
-    found = find_node(prepared, node)
-    return explain_node(prepared, found, plan, chosen, exact_bridges=policy.exact_bridges)
-
-
-def _request(
-    target: str | os.PathLike[str] | Target | None, options: Mapping[str, Any]
-) -> tuple[Policy, Target]:
-    """What is asked for, in what fits the target, and the target."""
-    chosen = get_target(target)
-    return fitted(make_policy(preferred=chosen.preferred, **options), chosen), chosen
-
-
-def _prepared(model: object, policy: Policy, target: Target) -> ir.Model:
-    prepared = _read(model).model
-    for pass_ in preparing_passes(policy, target):
-        pass_(prepared)
-    return prepared
 
 
 def optimize(  # noqa: PLR0913 - one keyword per option, as on the command line
@@ -251,13 +192,13 @@ def optimize(  # noqa: PLR0913 - one keyword per option, as on the command line
         target = lock.target if target is None else target
     asked_for = {"options": asked(options, _DEFAULTS), "passes": passes_asked(passes)}
     opset, forget_pins = options.pop("opset"), options.pop("forget_pins")
-    request, chosen = _request(target, options)
+    request, chosen = requested(target, options)
     if lock is not None:
         lock.check_target(chosen.name, chosen.digest)
     deadline = math.inf if budget_seconds is None else time.monotonic() + budget_seconds
     clock = Clock(progress)
     with clock.step("read the model"):
-        source = _read(model)
+        source = read_source(model)
     run = Conversion(source, request, chosen, clock, asked_for)
     if not verify:
         run.raise_opset(opset, None, None)
@@ -279,12 +220,12 @@ def optimize(  # noqa: PLR0913 - one keyword per option, as on the command line
         if searches:
             run.pin_ranges(samples, worker, only_rank=exactly)
         result = run.narrow(samples.origin, once=not searches)
-        with run.against_source(samples, budget or limit, worker) as prover:
+        with Verified.against_source(run, samples, budget or limit, worker) as verified:
             proved = None
             if searches:
-                proved = run.prove_within(result, prover)
-                proved = proved or run.repair(samples, prover, exactly=exactly, deadline=deadline)
-            result = run.drawn(proved or run.prove(result, prover), prover, asked=drawing)
+                proved = verified.prove_within(result)
+                proved = proved or verified.repair(exactly=exactly, deadline=deadline)
+            result = verified.drawn(proved or verified.prove(result), asked=drawing)
     if not result.verified:
         assert result.report.proof is not None
         raise VerificationError(failure_text(result.report.proof))
@@ -317,7 +258,7 @@ def verify(
         InputError: A bad model or sample.
         RefusedError: `before` does not run.
     """
-    source, result = _read(before), _read(after)
+    source, result = read_source(before), read_source(after)
     wanted, found = _required(source.model), _required(result.model)
     if sorted(wanted) != sorted(found):
         raise InputError(
@@ -330,12 +271,6 @@ def verify(
         step = progress or (lambda _step: None)
         with against(source, samples.feeds, limit, worker, step) as prover:
             return prove(prover, result.model, step)
-
-
-def _read(model: object) -> Source:
-    source = read_model(model)
-    check_functions(source.model)
-    return source
 
 
 def _required(model: ir.Model) -> list[str]:

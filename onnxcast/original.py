@@ -3,11 +3,23 @@
 import onnx_ir as ir
 
 from onnxcast.files import Source, read_model
+from onnxcast.graph.check import check_functions
 from onnxcast.graph.opsets import onnx_opset, raise_opset
 from onnxcast.passes import InlineFunctionsPass, TidyPass
 from onnxcast.policy import Functions, Policy
 
-__all__ = ["Original"]
+__all__ = ["Original", "read_source"]
+
+
+def read_source(model: object) -> Source:
+    """Read a model in any of the forms that `onnxcast.optimize` takes.
+
+    Raises:
+        InputError: It cannot be read, or onnxruntime could not run its functions.
+    """
+    source = read_model(model)
+    check_functions(source.model)
+    return source
 
 
 class Original:

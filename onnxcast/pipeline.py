@@ -1,7 +1,9 @@
 """The order of passes, as one tuple."""
 
 import dataclasses
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import onnx_ir as ir
 from onnx_ir.passes.common import RemoveUnusedFunctionsPass, RemoveUnusedOpsetsPass
@@ -25,10 +27,22 @@ from onnxcast.passes import (
     TidyPass,
 )
 from onnxcast.planning import PlannedPass
-from onnxcast.policy import DTYPES, CastFolding, Functions, Policy, Scope
-from onnxcast.targets import Chains, Target
+from onnxcast.policy import DTYPES, CastFolding, Functions, Policy, Scope, make_policy
+from onnxcast.targets import Chains, Target, get_target
 
-__all__ = ["build_pipeline", "fitted", "narrowing_passes", "preparing_passes"]
+__all__ = ["build_pipeline", "fitted", "narrowing_passes", "preparing_passes", "requested"]
+
+
+def requested(
+    target: str | os.PathLike[str] | Target | None, options: Mapping[str, Any]
+) -> tuple[Policy, Target]:
+    """What is asked for, in what fits the target, and the target.
+
+    Raises:
+        InputError: A bad option, or a target that is not known or lacks the format.
+    """
+    chosen = get_target(target)
+    return fitted(make_policy(preferred=chosen.preferred, **options), chosen), chosen
 
 
 def fitted(policy: Policy, target: Target) -> Policy:

@@ -26,6 +26,7 @@ from onnxcast.result import Clock, Result, Samples
 from onnxcast.targets import GENERIC, Target
 from onnxcast.verification.comparison import default_tolerance
 from onnxcast.verification.session import Worker
+from onnxcast.verified import Verified
 
 pytestmark = pytest.mark.skipif(
     tuple(map(int, onnxruntime.__version__.split(".")[:2])) < (1, 32),
@@ -102,9 +103,8 @@ def converted(source: Source, token: str, samples: Samples, worker: Worker) -> R
     result = run.narrow(samples.origin, once=False)
     if not is_narrow(result) and token != "none":
         return result
-    with run.against_source(samples, tolerance, worker) as prover:
-        proved = run.prove_within(result, prover)
-        return proved or run.repair(samples, prover) or result
+    with Verified.against_source(run, samples, tolerance, worker) as verified:
+        return verified.prove_within(result) or verified.repair() or result
 
 
 def is_narrow(result: Result) -> bool:
