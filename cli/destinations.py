@@ -1,31 +1,34 @@
 """Where results go: everything that can be told before the work about the files to write."""
 
-__all__ = ["check_destinations"]
+__all__ = ["check_destinations", "check_report"]
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 from onnxcast.errors import InputError
 
+from .pages import BEGINS
+
 _SAMPLE_SUFFIXES = (".npz", ".pb")
-_REPORT_BEGINS = b'{\n  "versions": '
+_REPORT_BEGINS = (b'{\n  "versions": ', BEGINS)
 
 
 def check_destinations(
     model: Path,
     output: Path,
-    report: Path | None,
+    reports: Sequence[Path],
     samples: Path | None,
     plan: Path | None = None,
     *,
     force: bool,
 ) -> None:
-    """Check that model and report can be written, and over nothing that this run reads.
+    """Check that model and reports can be written, and over nothing that this run reads.
 
     Args:
         model: The source.
         output: The `.onnx` to write.
-        report: The report to write.
+        reports: The reports to write.
         samples: A file or a folder of samples.
         plan: The report to take decisions from, which a report may replace.
         force: Whether `output` may be `model`.
@@ -40,15 +43,21 @@ def check_destinations(
     _check_no_sample(output, samples)
     if plan is not None and output.resolve() == plan.resolve():
         raise InputError(f"{output}: is the plan; name another file")
-    if report is not None:
-        _check_report(report)
+    if len({report.resolve() for report in reports}) < len(reports):
+        raise InputError("two reports go to the same file; name each once")
+    for report in reports:
+        check_report(report)
         _check_no_sample(report, samples)
         if report.resolve() in (model.resolve(), output.resolve()):
             raise InputError(f"report {report}: is a model of this run; name another file")
-        _check_replaceable(report)
 
 
-def _check_report(report: Path) -> None:
+def check_report(report: Path) -> None:
+    """Check that a report can be written, and over nothing but a report.
+
+    Raises:
+        InputError: It cannot.
+    """
     from onnxcast.files import is_special
 
     if report.is_dir() or not report.parent.is_dir():
@@ -59,6 +68,7 @@ def _check_report(report: Path) -> None:
         raise InputError(
             f"report {report}: the folder {report.parent} is not writable; name another file"
         )
+    _check_replaceable(report)
 
 
 def _check_no_sample(path: Path, samples: Path | None) -> None:
@@ -76,12 +86,12 @@ def _check_replaceable(report: Path) -> None:
         return
     try:
         with report.open("rb") as file:
-            begin = file.read(len(_REPORT_BEGINS))
+            begin = file.read(max(map(len, _REPORT_BEGINS)))
     except OSError as error:
         raise InputError(
             f"report {report}: cannot be read ({error.strerror}); name another file"
         ) from None
-    if begin not in (b"", _REPORT_BEGINS):
+    if begin and not begin.startswith(_REPORT_BEGINS):
         raise InputError(
             f"report {report}: there, and no report of onnxcast; remove it or name another file"
         )

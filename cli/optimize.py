@@ -5,7 +5,7 @@ __all__ = ["optimize"]
 import contextlib
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,6 +28,7 @@ from .options import (
     shapes,
     tolerance,
 )
+from .pages import model_page
 
 if TYPE_CHECKING:
     from onnxcast import Result
@@ -94,7 +95,14 @@ if TYPE_CHECKING:
 )
 @click.option("--forget-pins", is_flag=True, help="Drop the pins of earlier runs first.")
 @click.option("--force", is_flag=True, help="Let the output be the input itself.")
-@click.option("--report", type=MODEL, metavar="FILE.json", help="Also write the report here.")
+@click.option(
+    "--report",
+    "reports",
+    type=MODEL,
+    multiple=True,
+    metavar="FILE.html|FILE.json",
+    help="Also write a report, as a page to look at or as JSON (repeatable).",
+)
 @as_json
 def optimize(
     model: Path,
@@ -116,7 +124,7 @@ def optimize(
     no_repair: bool,
     forget_pins: bool,
     force: bool,
-    report: Path | None,
+    reports: tuple[Path, ...],
     as_json: bool,
     **narrowing: Any,
 ) -> None:
@@ -133,6 +141,7 @@ def optimize(
       onnxcast optimize model.onnx --keep-node '/head/*' --narrow-op Exp --json
       onnxcast optimize model.onnx --fp32-cast matmult-fp16 --matmul-output wide
       onnxcast optimize model.onnx --inputs samples.npz --max-error 1e-3 --budget-seconds 60
+      onnxcast optimize model.onnx --report report.html --report report.json
       onnxcast optimize retrained.onnx --inputs samples.npz --plan report.json
     """
     start = time.perf_counter()
@@ -155,7 +164,7 @@ def optimize(
         require_exact_chains=require_exact_chains,
     )
     output = output or default_output(model, _format(narrowing, target, plan))
-    check_destinations(model, output, report, inputs, plan, force=force)
+    check_destinations(model, output, reports, inputs, plan, force=force)
     with spinner() as step:
         result = onnxcast.optimize(
             model,
@@ -171,10 +180,11 @@ def optimize(
             repair=not no_repair,
             forget_pins=forget_pins,
             opset=opset,
+            drawing=bool(reports),
             progress=step,
             **narrowing,
         )
-    files = _write(result, output, report, force=force)
+    files = _write(result, output, reports, force=force)
     _warn(result, made_up=inputs is None)
     with _printed_if_possible():
         if as_json:
@@ -211,29 +221,40 @@ def _printed_if_possible() -> Iterator[None]:
             warn(f"the results cannot be printed ({error.strerror}): the files are written")
 
 
-def _write(result: "Result", output: Path, report: Path | None, *, force: bool) -> list[Path]:
-    """Write the model and the report, both or neither; return the files."""
+def _write(result: "Result", output: Path, reports: Sequence[Path], *, force: bool) -> list[Path]:
+    """Write the model and the reports, all or none; return the files."""
     from onnxcast.files.atomic import open_beside, settle
 
+    report = None
     try:
         with ExitStack() as undo, bar(DownloadColumn()) as show:
-            file = open_beside(report, undo) if report else None
-            if file:
-                file.write(result.report.to_json().encode())
+            held = []
+            for report in reports:
+                held.append(open_beside(report, undo))
+                held[-1].write(_text(result, report).encode())
+            report = None
             files = result.save(
                 output,
                 force=force,
                 progress=lambda done, total: show(done, total, f"write {output.name}"),
             )
-            if file and report:
+            for report, file in zip(reports, held, strict=True):
                 settle(file, report)
-                files.append(report)
             undo.pop_all()
     except OSError as error:
+        if report is None:
+            raise
         raise RefusedError(
             f"report {report}: cannot be written ({error.strerror}); name another file"
         ) from None
-    return files
+    return [*files, *reports]
+
+
+def _text(result: "Result", report: Path) -> str:
+    """The report as a page or as JSON, by the name of its file."""
+    if report.suffix.lower() in (".html", ".htm"):
+        return model_page(result.report.to_dict())
+    return result.report.to_json()
 
 
 def _warn(result: "Result", *, made_up: bool) -> None:

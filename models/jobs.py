@@ -38,6 +38,7 @@ class Job:
         tolerance: What passes; None for the default.
         digest: Of the model and its samples.
         out: Where to keep the result, or None.
+        report: Where to keep its report, with a drawing, or None.
     """
 
     name: str
@@ -49,11 +50,14 @@ class Job:
     tolerance: float | None
     digest: str
     out: str | None = None
+    report: str | None = None
 
     @classmethod
-    def of(cls, subject: Subject, mode: Mode, out: Path | None) -> "Job":
+    def of(
+        cls, subject: Subject, mode: Mode, out: Path | None, reports: Path | None = None
+    ) -> "Job":
         """What is to be done for a model in a mode."""
-        name = ".".join((subject.name, str(mode), "onnx"))
+        name = f"{subject.name}.{mode}"
         return cls(
             name=subject.name,
             model=str(subject.model),
@@ -63,7 +67,8 @@ class Job:
             target=mode.target,
             tolerance=subject.tolerance,
             digest=subject.digest,
-            out=None if out is None else str(out.absolute() / name),
+            out=None if out is None else str(out.absolute() / f"{name}.onnx"),
+            report=None if reports is None else str(reports.absolute() / f"{name}.json"),
         )
 
     @property

@@ -66,8 +66,11 @@ def _converted(job: Job, path: Path) -> Row:
         target=job.target,
         inputs=job.samples[0] if job.samples else None,
         tolerance=job.tolerance,
+        drawing=job.report is not None,
     )
     result.save(path)
+    if job.report is not None:
+        Path(job.report).write_text(result.report.to_json(), encoding="utf-8")
     report, held_out, why = result.report, None, ""
     for sample in job.samples[1:]:
         proof = onnxcast.verify(job.model, path, inputs=sample, tolerance=job.tolerance)
