@@ -5,11 +5,9 @@ const HEIGHT = 300;
 
 /** A chart that is drawn again for each theme. `options` makes those of the plot. */
 function chart(parent, label, options, click) {
-  const box = parent.append("div").attr("class", "chart").node();
+  const box = parent.append("div").attr("class", "chart").attr("role", "figure").attr("aria-label", label).node();
   const draw = () => {
-    const plot = Plot.plot({ style: { background: "transparent", fontSize: "12px" }, ariaLabel: label, ...options() });
-    const svg = plot.tagName === "svg" || plot.tagName === "SVG" ? plot : plot.querySelector("svg");
-    svg.setAttribute("role", "img");
+    const plot = Plot.plot({ style: { background: "transparent", fontSize: "12px" }, ...options() });
     box.replaceChildren(plot);
     if (click) plot.addEventListener("click", () => plot.value && click(plot.value));
   };
@@ -38,7 +36,7 @@ function errorChart(parent, rows, limit, click) {
     marks: [
       Plot.ruleY(limit, { stroke: colour("--alarm"), strokeDasharray: "5,4" }),
       Plot.text(limit, { frameAnchor: "right", y: d => d, dy: -7, text: () => "tolerance for outputs", fill: colour("--alarm") }),
-      Plot.line(shown, { x: "order", y: "max_error", stroke: colour("--line") }),
+      Plot.line(shown, { x: "order", y: "max_error", z: null, stroke: colour("--line") }),
       Plot.dot(shown, { x: "order", y: "max_error", fill: "format", r: 3.2, stroke: colour("--faint"), strokeWidth: 0.5 }),
       Plot.tip(shown, Plot.pointer({ x: "order", y: "max_error", title: describe, fill: colour("--panel") })),
     ],

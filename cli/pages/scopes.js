@@ -59,14 +59,12 @@ function tidy(scope) {
     return [only];
   });
   while (scope.children.length > CROWDED) {
-    const sections = [];
-    for (let i = 0; i < scope.children.length; i += SECTION) {
-      const made = newScope("", scope);
-      made.children = scope.children.slice(i, i + SECTION);
+    const sections = [], all = scope.children;
+    const size = Math.ceil(all.length / Math.ceil(all.length / SECTION));
+    for (let i = 0; i < all.length; i += size) {
+      const made = newScope(`part ${sections.length + 1}`, scope);
+      made.children = all.slice(i, i + size);
       for (const child of made.children) if (typeof child !== "number") child.parent = made;
-      const all = leaves(made);
-      made.name = `part ${sections.length + 1}`;
-      made.first = all[0];
       sections.push(made);
     }
     scope.children = sections;

@@ -16,7 +16,7 @@ const TRENDS = {
   "seconds": rows => d3.sum(rows, row => row.seconds ?? 0),
 };
 
-function place(row) { return `${row.name}/${row.mode}`; }
+function keyOf(row) { return `${row.name}/${row.mode}`; }
 
 function showZoo(main, runs, known) {
   const view = d3.select(main).html("");
@@ -32,7 +32,7 @@ function showZoo(main, runs, known) {
 function matrix(part, run, known) {
   const modes = [...new Set(run.rows.map(row => row.mode))];
   const names = [...new Set(run.rows.map(row => row.name))].sort();
-  const cells = new Map(run.rows.map((row, i) => [place(row), { row, i }]));
+  const cells = new Map(run.rows.map((row, i) => [keyOf(row), { row, i }]));
   const legend = part.append("div").attr("class", "legend");
   for (const [outcome, [name, sign]] of Object.entries(OUTCOMES)) {
     if (!run.rows.some(row => row.outcome === outcome)) continue;
@@ -53,12 +53,12 @@ function cellFor(run, { row, i }, known) {
   const [name, sign] = OUTCOMES[row.outcome];
   const made = document.createElement("a");
   made.className = "cell";
-  made.href = `#${encodeURIComponent(place(row))}`;
+  made.href = `#${encodeURIComponent(keyOf(row))}`;
   made.style.background = `var(${name})`;
   made.append(`${sign} `);
   made.append(row.outcome === "written" && row.worst_error !== undefined ? figure(run, `/rows/${i}/worst_error`, "error") : row.outcome);
   made.append(MARKS[row.verdict] || "");
-  made.title = [`${row.name} ${row.mode}: ${row.outcome}`, row.cause, row.why, known.has(place(row)) ? "" : "no report kept"].filter(text => text).join("\n");
+  made.title = [`${row.name} ${row.mode}: ${row.outcome}`, row.cause, row.why, known.has(keyOf(row)) ? "" : "no report kept"].filter(text => text).join("\n");
   made.setAttribute("aria-label", made.title);
   return made;
 }
@@ -83,8 +83,8 @@ function trends(part, runs) {
       color: { legend: true, domain: [...new Set(points.map(each => each.mode))], range: ["--sky", "--orange", "--green", "--pink", "--blue", "--red", "--yellow", "--grey"].map(colour) },
       symbol: { legend: false },
       marks: [
-        Plot.line(points, { x: "order", y: "value", stroke: "mode", strokeWidth: 2 }),
-        Plot.dot(points, { x: "order", y: "value", stroke: "mode", symbol: "mode", r: 5 }),
+        Plot.line(points, { x: "order", y: "value", z: "mode", stroke: "mode", strokeWidth: 2 }),
+        Plot.dot(points, { x: "order", y: "value", z: "mode", stroke: "mode", symbol: "mode", r: 5 }),
         Plot.tip(points, Plot.pointer({ x: "order", y: "value", fill: colour("--panel"), title: each => `${each.run} ${each.mode}\n${what.value}: ${SHOW.number(each.value)}` })),
       ],
     }));
@@ -112,7 +112,7 @@ async function showRow(main, runs, key) {
   const report = await held(`report:${key}`);
   if (report) showModel(main, report);
   const last = runs[runs.length - 1];
-  const row = last.rows.find(each => place(each) === key);
+  const row = last.rows.find(each => keyOf(each) === key);
   const view = d3.select(main);
   if (!report) {
     view.html("");
@@ -123,7 +123,7 @@ async function showRow(main, runs, key) {
   const part = section(view, "row", "In the zoo", null);
   if (row.cause || row.why) part.append("p").text([row.cause, row.why].filter(text => text).join("; "));
   table(part, ["run", "outcome", ">Casts", ">they write", ">pins", ">worst error", ">time"], runs.flatMap(run => {
-    const i = run.rows.findIndex(each => place(each) === key);
+    const i = run.rows.findIndex(each => keyOf(each) === key);
     if (i < 0) return [];
     const fig = (name, unit) => figure(run, `/rows/${i}/${name}`, unit);
     return [[run.name, run.rows[i].outcome, fig("casts", "count"), fig("cast_bytes", "bytes"), fig("pins", "count"), fig("worst_error", "error"), fig("seconds", "seconds")]];

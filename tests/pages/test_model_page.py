@@ -44,7 +44,7 @@ def test_every_figure_is_the_reports(
     casts = {f"/graph/{i}/cast/bytes" for i, each in enumerate(report["graph"]) if "cast" in each}
     assert casts
     assert casts <= paths
-    assert len(layers & paths) > 30
+    assert layers <= paths
     chains = report["casts"]["chains"]
     assert {f"/casts/chains/{i}/bytes" for i, _ in enumerate(chains)} <= paths
     for key in ("tensor_bytes", "casts", "hops", "cast_bytes", "nodes"):
@@ -56,6 +56,7 @@ def test_nodes_have_the_colours_of_their_formats(
 ) -> None:
     browser.open(written(model_page(report)))
     browser.ask(f"{GRAPH}.all(true)")
+    assert len(browser.ask(f"{GRAPH}.shown")) > 20
     names = {"float32": "--orange", "bfloat16": "--green"}
     for index, node in enumerate(report["graph"]):
         data = browser.ask(f"{GRAPH}.cy.getElementById('n{index}').data()")
@@ -136,14 +137,14 @@ def test_three_thousand_nodes_can_be_looked_at(
     browser: Browser, written: Written, report: dict[str, Any], scopes: bool
 ) -> None:
     assert browser.open(written(model_page(large(report, scopes)))) < 5
-    assert browser.ask(f"{GRAPH}.shown.length") <= 200
+    assert 20 <= browser.ask(f"{GRAPH}.shown.length") <= 200
     closed = browser.ask(f"{GRAPH}.cy.nodes('[kind=\"closed\"]')[0].id()")
     browser.ask(f"{GRAPH}.toggle(arguments[0])", closed)
     assert browser.ask(f"{GRAPH}.cy.getElementById(arguments[0]).children().length", closed) > 1
     browser.ask(f"{GRAPH}.reveal(1500)")
     assert browser.ask("document.getElementById('node').textContent").endswith("op_1500")
     browser.ask(f"{GRAPH}.all(false)")
-    assert browser.ask(f"{GRAPH}.shown.length") <= 80
+    assert 20 <= browser.ask(f"{GRAPH}.shown.length") <= 80
 
 
 @pytest.fixture(autouse=True)

@@ -61,3 +61,10 @@ def test_each_library_is_used_and_its_licence_noted(library: str, report: dict[s
     assert "</script" not in code
     assert code.splitlines()[0] in model_page(report)
     assert f"`{library}`" in (VENDOR / "LICENSES.md").read_text(encoding="utf-8")
+
+
+def test_no_two_scripts_define_the_same_name() -> None:
+    defined = re.compile(r"^(?:async )?(?:function|const|class) (\w+)", re.MULTILINE)
+    scripts = sorted(VENDOR.parent.glob("*.js"))
+    names = [name for script in scripts for name in defined.findall(script.read_text("utf-8"))]
+    assert len(names) == len(set(names)) > 30
