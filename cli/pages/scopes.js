@@ -60,10 +60,10 @@ function tidy(scope) {
   });
   while (scope.children.length > CROWDED) {
     const sections = [], all = scope.children;
-    const size = Math.ceil(all.length / Math.ceil(all.length / SECTION));
-    for (let i = 0; i < all.length; i += size) {
-      const made = newScope(`part ${sections.length + 1}`, scope);
-      made.children = all.slice(i, i + size);
+    const count = Math.ceil(all.length / SECTION), from = i => Math.floor(i * all.length / count);
+    for (let i = 0; i < count; i += 1) {
+      const made = newScope(`part ${i + 1}`, scope);
+      made.children = all.slice(from(i), from(i + 1));
       for (const child of made.children) if (typeof child !== "number") child.parent = made;
       sections.push(made);
     }

@@ -37,8 +37,14 @@ _FLAGS = [
 @pytest.fixture(scope="session")
 def report() -> dict[str, Any]:
     """The report of a real run with Casts, a longer chain and a node that is kept wide."""
-    options = {"fp32_cast": "all", "target": "ascend910b", "keep_ops": ["Relu"]}
-    result = onnxcast.optimize(MODEL, inputs=SAMPLES, drawing=True, **options)
+    result = onnxcast.optimize(
+        MODEL,
+        fp32_cast="all",
+        target="ascend910b",
+        keep_ops=["Relu"],
+        inputs=SAMPLES,
+        drawing=True,
+    )
     found: dict[str, Any] = json.loads(result.report.to_json())
     return found
 
@@ -103,17 +109,21 @@ class Browser:
 
     def said(self) -> list[str]:
         """What is on the console."""
-        return [entry["message"] for entry in self._driver.get_log("browser")]
+        return [entry["message"] for entry in self._log("browser")]
 
     def requested(self) -> list[str]:
         """The addresses that were asked for, but for those that hold what they name."""
-        events = (json.loads(entry["message"]) for entry in self._driver.get_log("performance"))
+        events = (json.loads(entry["message"]) for entry in self._log("performance"))
         sent = [
             event["message"]["params"]["request"]["url"]
             for event in events
             if event["message"]["method"] == "Network.requestWillBeSent"
         ]
         return [address for address in sent if not address.startswith("data:")]
+
+    def _log(self, kind: str) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = self._driver.get_log(kind)  # type: ignore[no-untyped-call] - selenium's is not annotated
+        return found
 
 
 @pytest.fixture(scope="session")
