@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from rich.padding import Padding
 
 from onnxcast.errors import InputError
 
@@ -71,14 +72,14 @@ def _print(found: "Explanation") -> None:
     console = results()
     console.print(f"{found.node} ({found.op})", style="bold")
     console.print()
-    if found.groups:
-        table = new_table("type group", "format", "form", "because", "detail")
-        for row in found.groups:
-            because = f"{row['reason']}: {row['because']}"
-            table.add_row(row["variable"], row["format"], row["form"], because, row["detail"])
-        console.print(table)
-    else:
-        console.print("no float32 operand or result: nothing to decide")
+    console.print(found.text, soft_wrap=True)
+    for row in found.groups:
+        detail = f" ({row['detail']})" if row["detail"] else ""
+        form = "" if row["form"] in ("WIDE", "NATIVE") else f", {row['form'].lower()} form"
+        told = f"{row['variable']}: {row['format']}{form}, {row['because']}{detail}"
+        console.print(Padding(f"{told} [{row['reason']}]", (0, 0, 0, 4)))
+    if not found.groups:
+        console.print("    no float32 operand or result: nothing to decide")
     if found.casts:
         console.print()
         casts = new_table("where", "cast", "how", ">conversions", ">bytes")

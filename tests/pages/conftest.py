@@ -8,15 +8,12 @@ import shutil
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 import onnxcast
 from onnxcast_cli import main
-
-if TYPE_CHECKING:
-    from selenium.webdriver import Chrome
 
 ROOT = Path(__file__).parents[2]
 MODEL = ROOT / "models/files/digits_resnet_ts.onnx"
@@ -69,7 +66,7 @@ def zoo(tmp_path_factory: pytest.TempPathFactory) -> Path:
 class Browser:
     """Chromium, told which page to show; it must be quiet."""
 
-    def __init__(self, driver: "Chrome") -> None:
+    def __init__(self, driver: Any) -> None:
         self._driver = driver
 
     def open(self, path: Path) -> float:
@@ -122,12 +119,12 @@ class Browser:
         return [address for address in sent if not address.startswith("data:")]
 
     def _log(self, kind: str) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = self._driver.get_log(kind)  # type: ignore[no-untyped-call] - selenium's is not annotated
+        found: list[dict[str, Any]] = self._driver.get_log(kind)
         return found
 
 
 @pytest.fixture(scope="session")
-def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator["Chrome"]:
+def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     program = shutil.which("chromium") or shutil.which("google-chrome")
     helper = shutil.which("chromedriver")
     if program is None or helper is None:
@@ -150,7 +147,7 @@ def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator["Chrome"]:
 
 
 @pytest.fixture
-def browser(chromium: "Chrome") -> Iterator[Browser]:
+def browser(chromium: Any) -> Iterator[Browser]:
     """A browser; after each test it must have said nothing and asked for nothing but the page."""
     found = Browser(chromium)
     found.said(), found.requested()
