@@ -3,7 +3,7 @@
 __all__ = ["compare"]
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -66,7 +66,7 @@ def _by_key(rows: "list[Row]") -> "dict[tuple[str, str, str], Row]":
 
 def _moved(
     old: "dict[tuple[str, str, str], Row]", new: "dict[tuple[str, str, str], Row]"
-) -> list[dict[str, object]]:
+) -> list[dict[str, Any]]:
     from onnxcast_models.judging import moves
 
     found = [

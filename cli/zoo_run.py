@@ -4,31 +4,28 @@ __all__ = ["run"]
 
 import contextlib
 import dataclasses
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 from rich.progress import MofNCompleteColumn, TimeRemainingColumn
 
 from onnxcast.errors import InputError, RefusedError
 
-from .console import bar, print_json, results, say
+from .console import bar, print_json, say
 from .options import MODEL, as_json
-from .tables import figure, new_table, size
 from .zoo_options import cache_folder, choose, entries, tags
+from .zoo_table import print_judged
 
 if TYPE_CHECKING:
     from onnxcast_models.execution import Runner
     from onnxcast_models.jobs import Job, Limits
     from onnxcast_models.rows import Mode, Row
     from onnxcast_models.subjects import Subject
-    from onnxcast_models.suite import Judged
 
 _REGRESSED = 1
 _MEGABYTES_PER_GIGABYTE = 1024
-_Value = TypeVar("_Value")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -133,7 +130,7 @@ class _Options:
 )
 @cache_folder
 @as_json
-def run(**options: object) -> int:
+def run(**options: Any) -> int:
     """Convert and prove models (all by default) in several modes, each in a process of its own.
 
     The exit code is 0 when each row is as expected or better, else 1. Expected of a model that
@@ -146,7 +143,7 @@ def run(**options: object) -> int:
       onnxcast zoo run --models exported/ --results tonight.jsonl
       onnxcast zoo run --models exported/ --update
     """
-    return _run(_Options(**options))  # type: ignore[arg-type] - click gives what is declared
+    return _run(_Options(**options))
 
 
 def _run(chosen: _Options) -> int:
@@ -172,27 +169,20 @@ def _run(chosen: _Options) -> int:
             [{**each.row.to_dict(), "verdict": each.verdict, "why": each.why} for each in found]
         )
     else:
-        _print(found)
+        print_judged(found)
     return _REGRESSED if any(each.verdict == "worse" for each in found) else 0
 
 
 def _modes(chosen: _Options) -> "Sequence[Mode]":
     """The modes that are asked for, all of them valid."""
-    import onnxcast
-    from onnxcast.targets import get_target
-    from onnxcast_models.rows import Mode
-    from onnxcast_models.suite import EVERY_MODE, SUITE
+    from onnxcast_models.suite import EVERY_MODE, SUITE, mode_of
 
     tokens = chosen.tokens or tuple(mode.token for mode in EVERY_MODE if chosen.every_mode)
     if not tokens and not chosen.targets:
-        return SUITE
-    for token in tokens:
-        onnxcast.make_policy(fp32_cast=token)
-    for target in chosen.targets:
-        get_target(target)
+        return list(SUITE)
     return [
-        Mode(token, target)
-        for target in chosen.targets or ("generic",)
+        mode_of(token, target)
+        for target in chosen.targets or (None,)
         for token in tokens or ("all",)
     ]
 
@@ -254,6 +244,7 @@ def _finished(jobs: "Sequence[Job]", chosen: _Options) -> "list[Row]":
     limits = Limits(chosen.seconds, int(chosen.memory * _MEGABYTES_PER_GIGABYTE))
     with contextlib.ExitStack() as stack:
         store = None if chosen.results is None else stack.enter_context(Store(chosen.results))
+        rows: list[Row]
         todo, rows = left(jobs, store.rows if store is not None else ())
         show = stack.enter_context(bar(MofNCompleteColumn(), TimeRemainingColumn()))
         show(len(rows), len(jobs), "start")
@@ -295,50 +286,3 @@ def _make(folder: Path) -> None:
         raise InputError(
             f"{folder}: cannot be made ({error.strerror}); wanted a folder to write in"
         ) from None
-
-
-_STYLES = {"worse": "red", "better": "green", "new": "yellow"}
-
-
-def _print(found: "Sequence[Judged]") -> None:
-    """The table, then what is not as expected, the totals last."""
-    table = new_table(
-        "model", "mode", ">Casts", ">move", ">tensors", ">narrow", ">pins", ">worst", ">s", "is"
-    )
-    for each in found:
-        row = each.row
-        table.add_row(
-            row.name,
-            str(row.mode),
-            _shown(row.casts, str),
-            _shown(row.cast_bytes, size),
-            _shown(row.bytes_after, size),
-            _shown(row.narrow, "{:.0%}".format),
-            _shown(row.pins, str),
-            _shown(row.worst_error, figure),
-            f"{row.seconds:.1f}",
-            row.outcome if each.verdict == "same" else f"{row.outcome}, {each.verdict}",
-            style=_STYLES.get(each.verdict),
-        )
-    console = results()
-    console.print(table)
-    console.print()
-    for each in found:
-        why = each.why or each.row.cause
-        if why and each.verdict != "new":
-            console.print(
-                f"{each.row.name} {each.row.mode}: {why}",
-                style=_STYLES.get(each.verdict),
-                soft_wrap=True,
-            )
-    outcomes = Counter(each.row.outcome for each in found)
-    verdicts = Counter(each.verdict for each in found)
-    console.print(f"{_counted(outcomes)}: {_counted(verdicts)}", style="bold")
-
-
-def _counted(counts: "Counter[_Value]") -> str:
-    return ", ".join(f"{count} {name}" for name, count in sorted(counts.items(), key=str))
-
-
-def _shown(value: _Value | None, show: Callable[[_Value], str]) -> str:
-    return "-" if value is None else show(value)

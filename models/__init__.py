@@ -1,1 +1,1 @@
-"""The model zoo: trained models that anyone can get, and what onnxcast makes of them."""
+"""The model zoo: models that anyone can get, and what is expected of onnxcast on each."""

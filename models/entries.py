@@ -85,7 +85,7 @@ class Exported:
     needs: tuple[str, ...]
 
     def __str__(self) -> str:
-        return f"recipe for {', '.join(self.needs)}"
+        return f"recipe, {self.needs[-1]}"
 
 
 Origin: TypeAlias = Packaged | Made | Installed | Wheel | Exported

@@ -1,4 +1,4 @@
-"""Recipes for networks on text: encoders, and decoders with the keys and values of earlier words."""
+"""Recipes for networks on text: encoders, and decoders with keys and values of earlier words."""
 
 __all__ = ["RECIPES"]
 

@@ -3,6 +3,7 @@
 __all__ = ["RECIPES"]
 
 import functools
+import itertools
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -13,7 +14,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from .built import Built, Sample
+from .built import Array, Built, Sample
 from .exports import Recipe, seeded
 from .samples import picture
 
@@ -248,7 +249,7 @@ class _Detector(nn.Module):
         self.body = nn.Sequential(
             *(
                 nn.Sequential(nn.Conv2d(a, b, 3, 2, 1), nn.BatchNorm2d(b), nn.SiLU())
-                for a, b in zip(widths, widths[1:], strict=False)
+                for a, b in itertools.pairwise(widths)
             )
         )
         self.box, self.score = nn.Conv2d(64, 4, 1), nn.Conv2d(64, classes, 1)
@@ -279,11 +280,12 @@ def _detector() -> Built:
         6,
     )()
     graph = built.model.graph
-    for name, value in {
+    limits: dict[str, Array] = {
         "nms_most": np.array([20], np.int64),
         "nms_overlap": np.array([0.5], np.float32),
         "nms_least": np.array([0.3], np.float32),
-    }.items():
+    }
+    for name, value in limits.items():
         graph.initializer.append(onnx.numpy_helper.from_array(value, name))
     operands = ["boxes", "scores", "nms_most", "nms_overlap", "nms_least"]
     graph.node.append(

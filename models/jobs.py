@@ -5,6 +5,7 @@ Whatever becomes of that process, there is a row. It ends with the one that star
 
 __all__ = ["Job", "Limits", "child_environment", "run_job"]
 
+import contextlib
 import dataclasses
 import json
 import os
@@ -34,9 +35,10 @@ class Job:
         samples: See `Subject`.
         labels: See `Subject`.
         token: The mode.
-        target: The target.
+        target: The name of the target.
         tolerance: What passes; None for the default.
         digest: Of the model and its samples.
+        profile: See `Mode`.
         out: Where to keep the result, or None.
         report: Where to keep its report, with a drawing, or None.
     """
@@ -49,6 +51,7 @@ class Job:
     target: str
     tolerance: float | None
     digest: str
+    profile: str = ""
     out: str | None = None
     report: str | None = None
 
@@ -67,6 +70,7 @@ class Job:
             target=mode.target,
             tolerance=subject.tolerance,
             digest=subject.digest,
+            profile=mode.profile,
             out=None if out is None else str(out.absolute() / f"{name}.onnx"),
             report=None if reports is None else str(reports.absolute() / f"{name}.json"),
         )
@@ -178,10 +182,11 @@ def _wait(child: "subprocess.Popen[bytes]", deadline: float, stop: threading.Eve
 
 def _end(child: "subprocess.Popen[bytes]") -> None:
     """End what is left of a child and of the processes that it started."""
-    try:
+    if sys.platform == "win32":  # which has no process groups
+        child.kill()
+        return
+    with contextlib.suppress(ProcessLookupError, PermissionError):  # all have left
         os.killpg(child.pid, signal.SIGKILL)
-    except (ProcessLookupError, PermissionError):
-        pass  # all have left
 
 
 def _told(output: bytes) -> Row | None:

@@ -16,11 +16,13 @@ class Mode(NamedTuple):
 
     Attributes:
         token: As for ``--fp32-cast``.
-        target: As for ``--target``.
+        target: The name of the target.
+        profile: The path of its profile, if it is none of those that have a name.
     """
 
     token: str
     target: str = "generic"
+    profile: str = ""
 
     def __str__(self) -> str:
         return self.token if self.target == "generic" else f"{self.token}@{self.target}"
@@ -36,9 +38,10 @@ class Row:
         target: The target.
         digest: Of the model and its samples.
         outcome: ``written``; ``refused``: no model can be made under these options; ``differs``: a
-            model was made and does not match, be it on samples that it was not made on; ``invalid``:
-            the model or a sample cannot be read or is not valid; ``missing``: the model cannot be
-            had; ``failed``: a fault of onnxcast; ``crashed``: the process died or met a limit.
+            model was made and does not match, be it on samples that it was not made on;
+            ``invalid``: the model or a sample cannot be read or is not valid; ``missing``: the
+            model cannot be had; ``failed``: a fault of onnxcast; ``crashed``: the process died or
+            met a limit.
         cause: One line, "" if it was written.
         casts: Casts in the result.
         hops: Conversions that the target takes for them.
@@ -52,6 +55,7 @@ class Row:
         held_out: The same on samples that it was not made on.
         labels: How many labels are right, before and after, and of how many.
         seconds: Wall-clock seconds.
+        cpu: Seconds of processors, which tells more where they are shared.
         megabytes: The most memory that the process had.
     """
 
@@ -73,6 +77,7 @@ class Row:
     held_out: float | None = None
     labels: tuple[int, int, int] | None = None
     seconds: float = 0.0
+    cpu: float | None = None
     megabytes: float | None = None
 
     @property

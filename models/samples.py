@@ -47,6 +47,23 @@ def picture(rng: np.random.Generator, *shape: int) -> Array:
     return np.clip(image + 0.03 * rng.standard_normal(shape), -1, 1).astype(np.float32)
 
 
+_DIGITS = (31599, 11415, 29671, 29647, 23497, 31183, 31215, 29257, 31727, 31695)
+"""Each digit on three columns and five rows, a bit a point, the top left one first."""
+
+
+def _text(rng: np.random.Generator, *shape: int) -> Array:
+    """Dark digits on a light page, in lines of 32 points each."""
+    *_, height, width = shape
+    page = np.full((height, width), 0.8)
+    for top in range(8, height - 24, 40):
+        for left in range(8, width - 16, 20):
+            bits = np.array([int(bit) for bit in f"{_DIGITS[rng.integers(10)]:015b}"])
+            glyph = np.kron(bits.reshape(5, 3), np.ones((6, 4)))
+            page[top : top + 30, left : left + 12] -= 1.6 * glyph[: height - top, : width - left]
+    noise = 0.02 * rng.standard_normal(shape)
+    return np.clip(np.broadcast_to(page, shape) + noise, -1, 1).astype(np.float32)
+
+
 def _silero(rng: np.random.Generator, _k: int, *, rate: bool) -> Sample:
     sample = {"input": sound(rng, 1, 576), "state": normal(rng, 2, 1, 128, scale=0.5)}
     return {**sample, "sr": np.array(_RATE)} if rate else sample
@@ -57,14 +74,12 @@ def _silero_sequence(rng: np.random.Generator, k: int) -> Sample:
     return {"input": sound(rng, 30 - 20 * k, 576), "h": zeros, "c": zeros}
 
 
-def _pictures(
-    rng: np.random.Generator, k: int, *, name: str, shapes: tuple[tuple[int, ...], ...]
-) -> Sample:
-    return {name: picture(rng, *shapes[k % len(shapes)])}
+def _page(*shapes: tuple[int, ...]) -> Maker:
+    return lambda rng, k: {"x": _text(rng, *shapes[k % len(shapes)])}
 
 
-def _one_picture(name: str, *shapes: tuple[int, ...]) -> Maker:
-    return functools.partial(_pictures, name=name, shapes=shapes)
+def _one_picture(name: str, *shape: int) -> Maker:
+    return lambda rng, _k: {name: picture(rng, *shape)}
 
 
 _TEXT = b"def area(width, height):\n    '''Of a rectangle.'''\n    return width * height\n\n\n"
@@ -134,23 +149,23 @@ _LARGE = (1, 3, 224, 224)
 SAMPLES: Mapping[str, Maker] = {
     "basic_pitch": _notes,
     "caustic_painn": _painn,
-    "light_bvlc_alexnet": _one_picture("data_0", _LARGE),
-    "light_densenet121": _one_picture("data_0", _LARGE),
-    "light_inception_v1": _one_picture("data_0", _LARGE),
-    "light_inception_v2": _one_picture("data_0", _LARGE),
-    "light_resnet50": _one_picture("gpu_0/data_0", _LARGE),
-    "light_shufflenet": _one_picture("gpu_0/data_0", _LARGE),
-    "light_squeezenet": _one_picture("data_0", _LARGE),
-    "light_vgg19": _one_picture("data_0", _LARGE),
-    "light_zfnet512": _one_picture("gpu_0/data_0", _LARGE),
+    "light_bvlc_alexnet": _one_picture("data_0", *_LARGE),
+    "light_densenet121": _one_picture("data_0", *_LARGE),
+    "light_inception_v1": _one_picture("data_0", *_LARGE),
+    "light_inception_v2": _one_picture("data_0", *_LARGE),
+    "light_resnet50": _one_picture("gpu_0/data_0", *_LARGE),
+    "light_shufflenet": _one_picture("gpu_0/data_0", *_LARGE),
+    "light_squeezenet": _one_picture("data_0", *_LARGE),
+    "light_vgg19": _one_picture("data_0", *_LARGE),
+    "light_zfnet512": _one_picture("gpu_0/data_0", *_LARGE),
     "magika_v3_3": _magika,
     "minilm_int8": _minilm,
     "ortds_logreg_iris": _numbers("float_input", 3, 2),
     "ortds_mul_1": _numbers("X", 3, 2),
     "ortds_sigmoid": _numbers("x", 3, 4, 5),
-    "ppocr_cls_v2": _one_picture("x", (1, 3, 48, 192)),
-    "ppocrv4_det": _one_picture("x", (1, 3, 320, 480), (1, 3, 256, 256)),
-    "ppocrv4_rec": _one_picture("x", (1, 3, 48, 320), (1, 3, 48, 256)),
+    "ppocr_cls_v2": _page((1, 3, 48, 192)),
+    "ppocrv4_det": _page((1, 3, 320, 480), (1, 3, 256, 256)),
+    "ppocrv4_rec": _page((1, 3, 48, 320), (1, 3, 48, 256)),
     "silero_vad": functools.partial(_silero, rate=True),
     "silero_vad_half": functools.partial(_silero, rate=False),
     "silero_vad_ifless": functools.partial(_silero, rate=True),

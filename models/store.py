@@ -117,9 +117,12 @@ def _head(path: Path, line: str) -> dict[str, Any]:
 
 
 def _rows(path: Path, lines: list[str]) -> Iterator[Row]:
-    number = 1
+    for number, line in enumerate(lines, 2):
+        yield _row(f"{path}, line {number}", line)
+
+
+def _row(where: str, line: str) -> Row:
     try:
-        for number, line in enumerate(lines, 2):
-            yield Row.from_dict(json.loads(line))
+        return Row.from_dict(json.loads(line))
     except (TypeError, ValueError):
-        raise InputError(f"{path}, line {number}: not a row of results; remove that line") from None
+        raise InputError(f"{where}: not a row of results; remove that line") from None

@@ -1,6 +1,6 @@
 """A run of the zoo: which jobs there are, which are done, and what became of each."""
 
-__all__ = ["EVERY_MODE", "SUITE", "Judged", "jobs_of", "judged", "left"]
+__all__ = ["EVERY_MODE", "SUITE", "Judged", "jobs_of", "judged", "left", "mode_of"]
 
 import dataclasses
 from collections.abc import Iterable, Sequence
@@ -8,6 +8,7 @@ from pathlib import Path
 
 import onnxcast
 from onnxcast.policy import TOKENS
+from onnxcast.targets import get_target
 
 from .expectations import Expectations
 from .jobs import Job
@@ -17,11 +18,11 @@ from .subjects import Subject
 
 SUITE = (
     Mode("all-fp16"),
-    Mode("all"),
-    Mode("matmult"),
+    Mode("all-bf16"),
+    Mode("matmult-bf16"),
     Mode("all-fp8e4"),
-    Mode("all", "ascend950"),
-    Mode("all", "ascend910b"),
+    Mode("all-bf16", "ascend950"),
+    Mode("all-bf16", "ascend910b"),
 )
 """The modes of a run that names none."""
 
@@ -30,6 +31,20 @@ EVERY_MODE = tuple(
     for token in dict.fromkeys(onnxcast.make_policy(fp32_cast=token).token for token in TOKENS)
 )
 """Each mode once, for any hardware."""
+
+
+def mode_of(token: str, target: str | None = None) -> Mode:
+    """A mode by any of its names, so that it has one name in results.
+
+    Raises:
+        InputError: There is no such token or target.
+    """
+    is_file = target is not None and Path(target).is_file()
+    return Mode(
+        onnxcast.make_policy(fp32_cast=token).token,
+        get_target(target).name,
+        str(Path(target).absolute()) if target is not None and is_file else "",
+    )
 
 
 @dataclasses.dataclass(frozen=True)

@@ -8,7 +8,7 @@ import numpy as np
 import onnx
 from onnx import helper
 
-from .built import Built, build, normal
+from .built import Array, Built, build, normal
 
 
 def _local_functions() -> Built:
@@ -185,12 +185,12 @@ def _optional_inputs() -> Built:
        z, mask = Dropout (above, ratio)
     }
     """
-    weights = {
+    weights: dict[str, Array] = {
         "kernel": normal(rng, 1, 28, 5, scale=0.3),
         "again": normal(rng, 1, 28, 7, scale=0.3),
-        "top": np.float32(1.25),
-        "bottom": np.float32(-1.25),
-        "ratio": np.float32(0.25),
+        "top": np.asarray(1.25, np.float32),
+        "bottom": np.asarray(-1.25, np.float32),
+        "ratio": np.asarray(0.25, np.float32),
     }
     return build(
         text,

@@ -200,7 +200,10 @@ def _sequence() -> Built:
 def _ml_ops() -> Built:
     """Operators of ai.onnx.ml, which take float32 alone, among others."""
     rng = np.random.default_rng(37)
-    floats = lambda *shape: [float(value) for value in rng.standard_normal(shape).ravel()]  # noqa: E731
+
+    def floats(count: int) -> list[float]:
+        return [float(value) for value in rng.standard_normal(count)]
+
     nodes = [
         helper.make_node(
             "Scaler", ["x"], ["scaled"], domain="ai.onnx.ml", offset=floats(5), scale=floats(5)
@@ -213,7 +216,7 @@ def _ml_ops() -> Built:
             ["label", "scores"],
             domain="ai.onnx.ml",
             classlabels_ints=[0, 1, 2, 3],
-            coefficients=floats(4, 9),
+            coefficients=floats(36),
             intercepts=floats(4),
             multi_class=1,
             post_transform="SOFTMAX",

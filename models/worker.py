@@ -33,6 +33,8 @@ def main() -> None:
 
 def _leave_with(stdin: TextIO) -> None:
     stdin.read()
+    if sys.platform == "win32":  # which has no process groups
+        os._exit(1)
     os.killpg(0, signal.SIGKILL)
 
 

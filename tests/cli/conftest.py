@@ -10,6 +10,9 @@ import pytest
 from onnx import numpy_helper
 
 from onnxcast_cli import main
+from tests.zoo_folder import break_jobs, folder
+
+__all__ = ["break_jobs", "folder"]
 
 PERCEPTRON = """
 <ir_version: 8, opset_import: ["" : 17]>

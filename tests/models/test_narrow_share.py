@@ -1,11 +1,7 @@
-from pathlib import Path
-
 import onnx_ir as ir
 import pytest
 
-from onnxcast_models.catalogue import CATALOGUE
-from onnxcast_models.fetch import fetch, packaged_samples
-from onnxcast_models.runner import MODES, Subject, narrow_share, run
+from onnxcast_models.measuring import narrow_share
 
 
 def share(text: str) -> float | None:
@@ -45,24 +41,3 @@ def test_narrow_share_sees_weights_that_a_body_reads_from_outside() -> None:
     }
     """
     assert share(text) == 0.0
-
-
-def test_every_mode_of_the_packaged_model_is_written_and_none_grows(tmp_path: Path) -> None:
-    entry = next(entry for entry in CATALOGUE if entry.name == "digits_resnet_ts")
-    subject = Subject(entry.name, lambda: fetch(entry, tmp_path), packaged_samples(entry))
-    told: list[tuple[int, int, str]] = []
-    rows = run([subject], MODES, out=tmp_path, progress=lambda *step: told.append(step))
-    assert [row.token for row in rows] == list(MODES)
-    assert {row.outcome for row in rows} == {"written"}, [row.cause for row in rows]
-    for row in rows:
-        assert row.bytes_before is not None
-        assert row.bytes_after is not None
-        assert row.bytes_after <= row.bytes_before
-        assert (tmp_path / f"{row.name}.{row.token}.onnx").is_file()
-    by_token = {row.token: row for row in rows}
-    assert by_token["none"].worst_error == 0
-    assert by_token["all-fp16"].narrow == 1
-    assert by_token["all-fp16"].pins == 0
-    # Float16 keeps 11 bits; a tenth of the tolerance leaves room for ten layers of rounding.
-    assert 0 < (by_token["all-fp16"].worst_error or 0) < 2e-3
-    assert told[0] == (0, len(MODES), "digits_resnet_ts none")
