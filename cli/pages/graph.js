@@ -83,11 +83,9 @@ class GraphView {
     const label = scope.open ? scope.name : `${scope.name}\n${all.length} nodes, ${casts} Casts`;
     const data = { id: this.id(scope), parent, label, kind: scope.open ? "open" : "closed" };
     const counts = d3.rollups(all, v => v.length, i => colourName(this.nodes[i].format));
-    counts.sort((a, b) => b[1] - a[1]);
-    counts.slice(0, 4).forEach(([name, count], i) => {
-      data[`colour${i}`] = name;
-      data[`share${i}`] = 100 * count / all.length;
-    });
+    const ends = d3.cumsum(counts.sort((a, b) => b[1] - a[1]), each => 100 * each[1] / all.length);
+    data.colours = counts.flatMap(([name]) => [name, name]);
+    data.stops = [...ends].flatMap((end, i) => [i ? ends[i - 1] : 0, end]);
     return data;
   }
 
@@ -107,18 +105,13 @@ class GraphView {
   }
 
   style() {
-    const shares = {};
-    for (let i = 0; i < 4; i += 1) {
-      shares[`pie-${i + 1}-background-color`] = each => colour(each.data(`colour${i}`) || "--grey");
-      shares[`pie-${i + 1}-background-size`] = each => each.data(`share${i}`) || 0;
-    }
     const text = colour("--text"), line = colour("--line");
     return [
       { selector: "node", style: { label: "data(label)", "text-wrap": "wrap", "text-max-width": 170, "font-size": 12, color: "#000", "text-valign": "center", "text-halign": "center", shape: "round-rectangle", width: SIZES.node.width, height: SIZES.node.height, "border-width": 1, "border-color": colour("--faint"), "background-color": each => colour(each.data("colour") || "--grey") } },
       { selector: "node[kind='cast']", style: { shape: "cut-rectangle", width: SIZES.cast.width, height: SIZES.cast.height, "border-width": 3, "border-color": colour("--red") } },
       { selector: "node[kind='end']", style: { shape: "ellipse", width: SIZES.end.width, height: SIZES.end.height } },
-      { selector: "node[kind='closed']", style: { width: SIZES.closed.width, height: SIZES.closed.height, color: text, "background-color": colour("--panel"), "border-style": "double", "border-width": 4, "text-valign": "bottom", "text-margin-y": -36, "pie-size": "0%", ...shares } },
-      { selector: "node[kind='open']", style: { "background-color": colour("--panel"), "background-opacity": 0.5, "text-valign": "top", "text-halign": "center", color: text, "border-color": line, padding: 10 } },
+      { selector: "node[kind='closed']", style: { width: SIZES.closed.width, height: SIZES.closed.height, "border-style": "double", "border-width": 4, "border-color": text, "background-fill": "linear-gradient", "background-gradient-direction": "to-right", "background-gradient-stop-colors": each => each.data("colours").map(colour), "background-gradient-stop-positions": each => each.data("stops") } },
+      { selector: "node[kind='open']", style: { "background-color": colour("--panel"), "background-opacity": 0.5, "text-valign": "top", "text-halign": "center", color: text, "text-background-color": colour("--back"), "text-background-opacity": 0.8, "border-color": line, padding: 10 } },
       { selector: "edge", style: { width: 1.4, "line-color": colour("--faint"), "target-arrow-color": colour("--faint"), "target-arrow-shape": "triangle", "arrow-scale": 0.8, "curve-style": "bezier" } },
       { selector: ".selected", style: { "border-width": 5, "border-style": "solid", "border-color": text } },
     ];

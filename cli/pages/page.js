@@ -31,7 +31,7 @@ const SHOW = {
     while (value >= 1000 && unit < units.length - 1) { value /= 1000; unit += 1; }
     return unit ? `${value.toFixed(1)} ${units[unit]}` : `${value} ${units[0]}`;
   },
-  error: value => typeof value === "number" ? value.toExponential(2) : String(value),
+  error: value => typeof value === "number" && value ? value.toExponential(2) : String(value),
   number: value => typeof value === "number" ? String(Number(value.toPrecision(6))) : String(value),
   seconds: value => `${value.toFixed(1)} s`,
 };

@@ -1,10 +1,14 @@
 """The page of one run in Chromium."""
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
+import onnx.parser
 import pytest
 
+import onnxcast
 from onnxcast_cli.pages import model_page
 
 from .conftest import Browser, Written
@@ -45,10 +49,36 @@ def test_every_figure_is_the_reports(
     assert casts
     assert casts <= paths
     assert layers <= paths
-    chains = report["casts"]["chains"]
-    assert {f"/casts/chains/{i}/bytes" for i, _ in enumerate(chains)} <= paths
     for key in ("tensor_bytes", "casts", "hops", "cast_bytes", "nodes"):
         assert {f"/before/{key}", f"/after/{key}"} <= paths
+
+
+CHAINS = """<ir_version: 10, opset_import: ["" : 21]>
+g (float[2,2] x, int32[2] n) => (float[2,2] y, bfloat16[2] m) {
+    [product] y = MatMul (x, x)
+    [brain] m = Cast <to = 16> (n)
+}"""
+
+
+def test_longer_chains_have_their_labels_and_pins_their_figures(
+    browser: Browser, written: Written
+) -> None:
+    model = onnx.parser.parse_model(CHAINS)
+    large = {"x": np.full((2, 2), 1000, np.float32), "n": np.ones(2, np.int32)}
+    result = onnxcast.optimize(
+        model, fp32_cast="all-fp16", target="ascend950", inputs=[large], drawing=True
+    )
+    report = json.loads(result.report.to_json())
+    browser.open(written(model_page(report)))
+    (chain,) = report["casts"]["chains"]
+    row = browser.ask("document.querySelector('#casts .scroll:last-child tbody tr').innerText")
+    for told in ("int32 → fp32 → bf16", *chain["labels"], *chain["device_labels"]):
+        assert told in row
+    (pin,) = report["pins"]
+    pins = browser.ask("document.querySelector('#pins tbody').innerText")
+    assert pins.split("\t") == [pin["node"], pin["figure"]]
+    for each in browser.ask(shown_figures):
+        figures_of(each, report)
 
 
 def test_nodes_have_the_colours_of_their_formats(
