@@ -27,7 +27,7 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn
 
-_WIDTH = 100
+_WIDTH = 80
 
 
 class _Results(Console):

@@ -1,16 +1,18 @@
 """Where results go: everything that can be told before the work about the files to write."""
 
-__all__ = ["check_destinations", "format_name"]
+__all__ = ["check_destinations", "check_report", "format_name"]
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from onnxcast.errors import InputError
 
+from .pages import BEGINS
+
 _SAMPLE_SUFFIXES = (".npz", ".pb")
-_REPORT_BEGINS = b'{\n  "versions": '
+_REPORT_BEGINS = (b'{\n  "versions": ', BEGINS)
 
 
 def format_name(narrowing: Mapping[str, Any], target: str | None, plan: Path | None) -> str:
@@ -34,18 +36,18 @@ def format_name(narrowing: Mapping[str, Any], target: str | None, plan: Path | N
 def check_destinations(
     model: Path,
     output: Path,
-    report: Path | None,
+    reports: Sequence[Path],
     samples: Path | None,
     plan: Path | None = None,
     *,
     force: bool,
 ) -> None:
-    """Check that model and report can be written, and over nothing that this run reads.
+    """Check that model and reports can be written, and over nothing that this run reads.
 
     Args:
         model: The source.
         output: The `.onnx` to write.
-        report: The report to write.
+        reports: The reports to write.
         samples: A file or a folder of samples.
         plan: The report to take decisions from, which a report may replace.
         force: Whether `output` may be `model`.
@@ -60,15 +62,21 @@ def check_destinations(
     _check_no_sample(output, samples)
     if plan is not None and output.resolve() == plan.resolve():
         raise InputError(f"{output}: is the plan; name another file")
-    if report is not None:
-        _check_report(report)
+    if len({report.resolve() for report in reports}) < len(reports):
+        raise InputError("two reports go to the same file; name each once")
+    for report in reports:
+        check_report(report)
         _check_no_sample(report, samples)
         if report.resolve() in (model.resolve(), output.resolve()):
             raise InputError(f"report {report}: is a model of this run; name another file")
-        _check_replaceable(report)
 
 
-def _check_report(report: Path) -> None:
+def check_report(report: Path) -> None:
+    """Check that a report can be written, and over nothing but a report.
+
+    Raises:
+        InputError: It cannot.
+    """
     from onnxcast.files import is_special
 
     if report.is_dir() or not report.parent.is_dir():
@@ -79,6 +87,7 @@ def _check_report(report: Path) -> None:
         raise InputError(
             f"report {report}: the folder {report.parent} is not writable; name another file"
         )
+    _check_replaceable(report)
 
 
 def _check_no_sample(path: Path, samples: Path | None) -> None:
@@ -96,12 +105,12 @@ def _check_replaceable(report: Path) -> None:
         return
     try:
         with report.open("rb") as file:
-            begin = file.read(len(_REPORT_BEGINS))
+            begin = file.read(max(map(len, _REPORT_BEGINS)))
     except OSError as error:
         raise InputError(
             f"report {report}: cannot be read ({error.strerror}); name another file"
         ) from None
-    if begin not in (b"", _REPORT_BEGINS):
+    if begin and not begin.startswith(_REPORT_BEGINS):
         raise InputError(
             f"report {report}: there, and no report of onnxcast; remove it or name another file"
         )

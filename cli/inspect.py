@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from onnxcast.errors import RefusedError
+from onnxcast.errors import InputError, RefusedError
 
 from .console import print_json, results
+from .differences import show_difference
 from .options import MODEL, as_json, choice_of_format, is_asked
 from .tables import bound, new_table, print_groups, size
 
@@ -23,9 +24,12 @@ if TYPE_CHECKING:
 
 @click.command(short_help="Show what is in a model, and what would be narrowed.")
 @click.argument("model", type=MODEL)
+@click.option(
+    "--diff", "before", type=MODEL, metavar="BEFORE", help="Show what is other than in BEFORE."
+)
 @choice_of_format
 @as_json
-def inspect(model: Path, as_json: bool, **narrowing: Any) -> None:
+def inspect(model: Path, before: Path | None, as_json: bool, **narrowing: Any) -> None:
     """Show what is in a model; with a token or a scope, also what would be narrowed and why.
 
     \b
@@ -33,13 +37,20 @@ def inspect(model: Path, as_json: bool, **narrowing: Any) -> None:
       onnxcast inspect model.onnx
       onnxcast inspect model.onnx --fp32-cast all-fp16
       onnxcast inspect model.onnx --scope matmult --dtype bf16 --json
+      onnxcast inspect --diff model.onnx model.float16.onnx
     """
     import onnxcast
     from onnxcast.files import read_model
     from onnxcast.targets import get_target
 
-    read = read_model(model).model
-    facts = _facts(read, get_target(narrowing["target"]))
+    read, target = read_model(model).model, get_target(narrowing["target"])
+    facts = _facts(read, target)
+    if before is not None:
+        if is_asked(narrowing):
+            raise InputError("--diff together with a token or a scope: drop one or the other")
+        source = read_model(before).model
+        show_difference((source, _facts(source, target)), (read, facts), target, as_json=as_json)
+        return
     plan = None
     if is_asked(narrowing):
         plan = onnxcast.plan(read, **narrowing)

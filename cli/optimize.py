@@ -31,6 +31,7 @@ from .options import (
     shapes,
     tolerance,
 )
+from .pages import model_page
 from .tasks import Task, make_tasks
 from .warnings import warn_of
 
@@ -105,9 +106,12 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--report",
+    "reports",
     type=MODEL,
-    metavar="FILE.json",
-    help="Also write the report here; of several models, a folder.",
+    multiple=True,
+    metavar="FILE.html|FILE.json",
+    help="Also write a report, as a page to look at or as JSON (repeatable); of several models, a "
+    "folder.",
 )
 @click.option(
     "--check",
@@ -139,7 +143,7 @@ def optimize(
     no_repair: bool,
     forget_pins: bool,
     force: bool,
-    report: Path | None,
+    reports: tuple[Path, ...],
     check: bool,
     as_json: bool,
     **narrowing: Any,
@@ -158,6 +162,7 @@ def optimize(
       onnxcast optimize model.onnx --keep-node '/head/*' --narrow-op Exp --json
       onnxcast optimize model.onnx --fp32-cast matmult-fp16 --matmul-output wide
       onnxcast optimize model.onnx --inputs samples.npz --max-error 1e-3
+      onnxcast optimize model.onnx --report report.html --report report.json
       onnxcast optimize retrained.onnx --inputs samples.npz --plan report.json
       onnxcast optimize decoder.onnx decoder_with_past.onnx -o fast/
       onnxcast optimize --check *.fp16.onnx --fp32-cast all-fp16 --no-verify
@@ -176,7 +181,7 @@ def optimize(
         }
         _refuse_for_proof([name for name, given in for_proof.items() if given not in (None, ())])
     chosen_shapes, limits = shapes(input_shapes), max_error(max_errors)
-    if check and (output or report):
+    if check and (output or reports):
         raise InputError(
             "--check together with --output or --report: it writes nothing; drop one or the other"
         )
@@ -191,9 +196,11 @@ def optimize(
         illegal_casts=illegal_casts,
         require_exact_chains=require_exact_chains,
     )
-    tasks = make_tasks(models, output, report, inputs, lambda: format_name(narrowing, target, plan))
+    tasks = make_tasks(
+        models, output, reports, inputs, lambda: format_name(narrowing, target, plan)
+    )
     for task in () if check else tasks:
-        check_destinations(task.model, task.output, task.report, task.inputs, plan, force=force)
+        check_destinations(task.model, task.output, task.reports, task.inputs, plan, force=force)
         check_data(task.output, location, external=external, force=force)
 
     def convert(task: Task) -> "Result":
@@ -213,6 +220,7 @@ def optimize(
                 repair=not no_repair,
                 forget_pins=forget_pins,
                 opset=opset,
+                drawing=bool(reports),
                 progress=step,
                 **narrowing,
             )
@@ -271,14 +279,17 @@ def _write(
     import onnxcast
     from onnxcast.files.atomic import open_beside, settle
 
-    reports = {task.report: result for task, result in results.items() if task.report is not None}
+    reports = {report: result for task, result in results.items() for report in task.reports}
     outputs: dict[Path, Result] = {task.output: result for task, result in results.items()}
     what = "write " + ", ".join(output.name for output in outputs)
+    report: Path | None = None
     try:
         with ExitStack() as undo, bar(DownloadColumn()) as show:
-            waiting = {report: open_beside(report, undo) for report in reports}
-            for report, file in waiting.items():
-                file.write(reports[report].report.to_json().encode())
+            waiting = {}
+            for report, result in reports.items():
+                waiting[report] = open_beside(report, undo)
+                waiting[report].write(_text(result, report).encode())
+            report = None
             files = onnxcast.save_together(
                 outputs,
                 force=force,
@@ -288,11 +299,18 @@ def _write(
             )
             for report, file in waiting.items():
                 settle(file, report)
-                files.append(report)
             undo.pop_all()
     except OSError as error:
+        if report is None:
+            raise
         raise RefusedError(
-            f"report {', '.join(map(str, reports))}: cannot be written ({error.strerror}); name "
-            "another file"
+            f"report {report}: cannot be written ({error.strerror}); name another file"
         ) from None
-    return files
+    return [*files, *reports]
+
+
+def _text(result: "Result", report: Path) -> str:
+    """The report as a page or as JSON, by the name of its file."""
+    if report.suffix.lower() in (".html", ".htm"):
+        return model_page(result.report.to_dict())
+    return result.report.to_json()

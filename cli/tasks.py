@@ -18,20 +18,20 @@ class Task:
     Attributes:
         model: The source.
         output: The `.onnx` to write.
-        report: The report to write, if one is wanted.
+        reports: The reports to write.
         inputs: Its samples, if there are any.
     """
 
     model: Path
     output: Path
-    report: Path | None
+    reports: tuple[Path, ...]
     inputs: Path | None
 
 
 def make_tasks(
     models: Sequence[Path],
     output: Path | None,
-    report: Path | None,
+    reports: Sequence[Path],
     inputs: Path | None,
     format_name: Callable[[], str],
 ) -> list[Task]:
@@ -40,7 +40,7 @@ def make_tasks(
     Args:
         models: The sources.
         output: The `.onnx` to write; of several models, the folder to write them in.
-        report: The report to write; of several models, a folder for `MODEL.json`.
+        reports: The reports to write; of several models, folders for `MODEL.json`.
         inputs: The samples; of several models, a folder of `MODEL.npz`, `MODEL.json` or `MODEL/`.
         format_name: Tells what default outputs are called after.
 
@@ -52,8 +52,12 @@ def make_tasks(
 
     if len(models) == 1:
         chosen = output or default_output(models[0], format_name())
-        return [Task(models[0], chosen, report, inputs)]
-    for option, folder in (("-o", output), ("--report", report), ("--inputs", inputs)):
+        return [Task(models[0], chosen, tuple(reports), inputs)]
+    for option, folder in (
+        ("-o", output),
+        *(("--report", report) for report in reports),
+        ("--inputs", inputs),
+    ):
         if folder is not None and not folder.is_dir():
             raise InputError(
                 f"{option} {folder}: a folder is wanted for {len(models)} models; name one that "
@@ -66,12 +70,12 @@ def make_tasks(
             Task(
                 model,
                 default if output is None else output / default.name,
-                None if report is None else report / f"{model.stem}.json",
+                tuple(report / f"{model.stem}.json" for report in reports),
                 None if inputs is None else _samples(inputs, model),
             )
         )
     _check_distinct([task.output for task in tasks])
-    _check_distinct([task.report for task in tasks if task.report is not None])
+    _check_distinct([report for task in tasks for report in task.reports])
     return tasks
 
 

@@ -12,6 +12,7 @@ from .options import as_json, help_alone
 from .tables import new_table
 from .zoo_compare import compare
 from .zoo_options import cache_folder, entries, tags
+from .zoo_report import report
 from .zoo_run import run
 
 
@@ -26,6 +27,7 @@ def zoo(context: click.Context) -> int | None:
       onnxcast zoo run --tag quick
       onnxcast zoo run --models exported/ --results tonight.jsonl
       onnxcast zoo compare yesterday.jsonl tonight.jsonl
+      onnxcast zoo report tonight.jsonl -o report.html
     """
     return help_alone(context)
 
@@ -99,3 +101,4 @@ def fetch(names: tuple[str, ...], tags: tuple[str, ...], cache: Path | None) -> 
 
 zoo.add_command(run)
 zoo.add_command(compare)
+zoo.add_command(report)

@@ -41,6 +41,7 @@ class _Options:
     expected: Path | None
     update: bool
     out: Path | None
+    reports: Path | None
     jobs: int
     seconds: float
     memory: float
@@ -91,6 +92,12 @@ class _Options:
 )
 @click.option("--update", is_flag=True, help="Expect from now on what this run gives.")
 @click.option("--out", type=MODEL, metavar="DIR", help="Keep the results as NAME.MODE.onnx.")
+@click.option(
+    "--reports",
+    type=MODEL,
+    metavar="DIR",
+    help="Keep a report with a drawing as NAME.MODE.json, for zoo report; this takes longer.",
+)
 @click.option(
     "--jobs",
     type=click.IntRange(1),
@@ -148,9 +155,10 @@ def _run(chosen: _Options) -> int:
 
     modes = _modes(chosen)
     subjects, rows = _subjects(chosen, modes)
-    if chosen.out is not None:
-        _make(chosen.out)
-    rows += _finished(jobs_of(subjects, modes, chosen.out), chosen)
+    for folder in (chosen.out, chosen.reports):
+        if folder is not None:
+            _make(folder)
+    rows += _finished(jobs_of(subjects, modes, chosen.out, chosen.reports), chosen)
     expected = Expectations(_expected_folder(chosen))
     if chosen.update:
         changed = expected.update(rows)

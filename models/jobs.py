@@ -40,6 +40,7 @@ class Job:
         digest: Of the model and its samples.
         profile: See `Mode`.
         out: Where to keep the result, or None.
+        report: Where to keep its report, with a drawing, or None.
     """
 
     name: str
@@ -52,11 +53,14 @@ class Job:
     digest: str
     profile: str = ""
     out: str | None = None
+    report: str | None = None
 
     @classmethod
-    def of(cls, subject: Subject, mode: Mode, out: Path | None) -> "Job":
+    def of(
+        cls, subject: Subject, mode: Mode, out: Path | None, reports: Path | None = None
+    ) -> "Job":
         """What is to be done for a model in a mode."""
-        name = ".".join((subject.name, str(mode), "onnx"))
+        name = f"{subject.name}.{mode}"
         return cls(
             name=subject.name,
             model=str(subject.model),
@@ -67,7 +71,8 @@ class Job:
             tolerance=subject.tolerance,
             digest=subject.digest,
             profile=mode.profile,
-            out=None if out is None else str(out.absolute() / name),
+            out=None if out is None else str(out.absolute() / f"{name}.onnx"),
+            report=None if reports is None else str(reports.absolute() / f"{name}.json"),
         )
 
     @property

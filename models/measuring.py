@@ -79,8 +79,11 @@ def _converted(job: Job, path: Path) -> Row:
         target=job.profile or job.target,
         inputs=job.samples[0] if job.samples else None,
         tolerance=job.tolerance,
+        drawing=job.report is not None,
     )
     result.save(path)
+    if job.report is not None:
+        Path(job.report).write_text(result.report.to_json(), encoding="utf-8")
     report, held_out, why = result.report, None, ""
     assert report.proof is not None
     limit = report.proof.tolerance

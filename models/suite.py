@@ -62,10 +62,15 @@ class Judged:
     why: str
 
 
-def jobs_of(subjects: Sequence[Subject], modes: Sequence[Mode], out: Path | None) -> list[Job]:
+def jobs_of(
+    subjects: Sequence[Subject],
+    modes: Sequence[Mode],
+    out: Path | None,
+    reports: Path | None = None,
+) -> list[Job]:
     """Each model in each mode; the larger models first, so that no long one comes last."""
     by_size = sorted(subjects, key=lambda subject: (-_size(subject.model), subject.name))
-    return [Job.of(subject, mode, out) for subject in by_size for mode in modes]
+    return [Job.of(subject, mode, out, reports) for subject in by_size for mode in modes]
 
 
 def left(jobs: Sequence[Job], rows: Iterable[Row]) -> tuple[list[Job], list[Row]]:

@@ -79,6 +79,7 @@ def optimize(  # noqa: PLR0913 - one keyword per option, as on the command line
     repair: bool = True,
     forget_pins: bool = False,
     opset: str | int = "auto",
+    drawing: bool = False,
     progress: Callable[[str], None] | None = None,
 ) -> Result:
     """Convert a float32 model to mixed precision and prove that its outputs still match.
@@ -148,6 +149,8 @@ def optimize(  # noqa: PLR0913 - one keyword per option, as on the command line
         forget_pins: Whether to drop the pins of earlier runs first.
         opset: ``auto`` raises the model's opset as far as the format needs; ``keep`` refuses
             instead; a number raises it to that one.
+        drawing: Whether the report also draws the result, node by node, and tells the range and
+            the error of each value that is in the source; this runs both once more or more often.
         progress: Told each step as it begins.
 
     Raises:
@@ -206,7 +209,7 @@ def optimize(  # noqa: PLR0913 - one keyword per option, as on the command line
             run.raise_opset(opset, None, None)
             run.prepare(forget=forget_pins)
             run.pin_as(lock)
-            return run.narrow("not verified")
+            return run.drawn(run.narrow("not verified"), asked=drawing)
     samples = samples_of(source.model, inputs, input_shapes, verify_outputs)
     limit = tolerance_of(passes["tolerance"], request.narrowest)
     budget = budget_of(passes, source.model, samples, limit)
@@ -228,7 +231,7 @@ def optimize(  # noqa: PLR0913 - one keyword per option, as on the command line
             if searches:
                 proved = verified.prove_within(result)
                 proved = proved or verified.repair(exactly=exactly, deadline=deadline)
-            result = proved or verified.prove(result)
+            result = verified.drawn(proved or verified.prove(result), asked=drawing)
     if not result.verified:
         assert result.report.proof is not None
         raise VerificationError(failure_text(result.report.proof))

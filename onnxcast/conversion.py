@@ -1,5 +1,6 @@
 """One conversion: from a source to a result with its record."""
 
+import dataclasses
 import logging
 import tempfile
 from collections.abc import Iterable, Mapping
@@ -9,6 +10,7 @@ from typing import Any
 import onnx_ir as ir
 
 from onnxcast.diagnostics import Code, Diagnostic
+from onnxcast.drawing import draw
 from onnxcast.errors import RefusedError
 from onnxcast.files import Source
 from onnxcast.graph.check import fault
@@ -265,6 +267,15 @@ class Conversion:
         if not once:
             self.model, self._findings = prepared, found
         return result
+
+    def drawn(self, result: Result, *, asked: bool) -> Result:
+        """`result` with a drawing in its report, if that is asked for."""
+        if not asked:
+            return result
+        with self.clock.step("draw the graph"):
+            drawing = draw(result.model, self._target)
+        report = dataclasses.replace(result.report, drawing=drawing)
+        return dataclasses.replace(result, report=report)
 
     def is_forced(self, node: ir.Node) -> bool:
         """Whether a node is narrowed on request, so that it must not be pinned."""

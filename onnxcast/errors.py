@@ -5,7 +5,9 @@ these options (`RefusedError`), or it was made and its outputs do not match (`Ve
 A fault of our own is an `assert`, never one of these.
 """
 
-__all__ = ["InputError", "OnnxcastError", "RefusedError", "VerificationError"]
+from collections.abc import Mapping
+
+__all__ = ["EXPLAINED", "InputError", "OnnxcastError", "RefusedError", "VerificationError"]
 
 
 class OnnxcastError(Exception):
@@ -29,3 +31,25 @@ class RefusedError(OnnxcastError):
 
 class VerificationError(OnnxcastError):
     """A model was made and its outputs do not match the source's."""
+
+
+EXPLAINED: Mapping[type[OnnxcastError], str] = {
+    OnnxcastError: (
+        "Its text is one line that says what was found, what was wanted and what to do. The "
+        "command ends with its exit code, and nothing is written."
+    ),
+    InputError: (
+        "Exit code 2. A file, a model, a sample, an option or a target's profile is wrong; no run "
+        "with other data would help."
+    ),
+    RefusedError: (
+        "Exit code 1. The target lacks a Cast or an op, the opset cannot be raised, the source "
+        "does not run on the samples, or a file cannot be written. Other options may do."
+    ),
+    VerificationError: (
+        "Exit code 1. An output is further off than passes, even with all that the search may "
+        "keep wide. The text names the worst output and the first node that diverges; keep that "
+        "node or its op wide, or raise --tolerance."
+    ),
+}
+"""What each error means at more length."""

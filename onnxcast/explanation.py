@@ -11,6 +11,7 @@ from onnxcast.errors import InputError
 from onnxcast.formats import FLOAT32, Format, of
 from onnxcast.graph.edit import cast_target, constant_of
 from onnxcast.graph.shapes import Shapes, bytes_of
+from onnxcast.graph.text import node_text
 from onnxcast.graph.types import ElementTypes
 from onnxcast.graph.walk import label, model_nodes, op_name
 from onnxcast.planning import Decision, Form, Group, IllegalCast, Plan, Routes
@@ -45,12 +46,14 @@ class Explanation:
     Attributes:
         node: Its name, or how messages call it.
         op: Its op.
+        text: It in ONNX's text form.
         groups: A record per type group: format, form, reason and detail.
         casts: The conversions at its operands and results.
     """
 
     node: str
     op: str
+    text: str
     groups: tuple[dict[str, str], ...]
     casts: tuple[NodeCast, ...]
 
@@ -115,7 +118,7 @@ def explain_node(
             for group, decision in decisions.items()
             for each in coster.casts(group, decision, narrow)
         ]
-    return Explanation(label(node), op_name(node), groups, tuple(casts))
+    return Explanation(label(node), op_name(node), node_text(node), groups, tuple(casts))
 
 
 def _own_cast(model: ir.Model, node: ir.Node, target: Target, exact_bridges: bool) -> NodeCast:

@@ -8,18 +8,20 @@ import importlib.metadata
 import json
 import math
 import platform
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import onnx_ir as ir
 
 from onnxcast.diagnostics import Diagnostic
+from onnxcast.drawing import DrawnNode
 from onnxcast.files import tensor_slots
 from onnxcast.graph.shapes import Shapes
 from onnxcast.graph.walk import label, model_graphs
 from onnxcast.planning import Plan, Route, cast_costs
 from onnxcast.search import SearchRecord
 from onnxcast.targets import Target
+from onnxcast.verification.layers import Layer
 from onnxcast.verification.proof import Proof
 
 __all__ = ["Measure", "Report", "measure", "sign", "versions"]
@@ -109,6 +111,8 @@ class Report:
         seconds: Wall-clock seconds by step.
         search: What the search for pins did; None if there was none.
         request: What was asked for, so that it can be asked for again.
+        drawing: The nodes of the result, if that was asked for.
+        layers: The values that source and result have in common, if that was asked for.
     """
 
     source: str
@@ -125,6 +129,8 @@ class Report:
     seconds: dict[str, float]
     search: SearchRecord | None = None
     request: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    drawing: Sequence[DrawnNode] = ()
+    layers: Sequence[Layer] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Plain lists, dicts, strings and numbers; figures that are not finite are strings."""
@@ -151,6 +157,18 @@ class Report:
             "seconds": {step: round(seconds, 3) for step, seconds in self.seconds.items()},
             "command": self.target.command,
             "advice": list(self.target.advice),
+            "limits": self._limits(),
+            "layers": list(map(_layer, self.layers)),
+            "graph": [node.to_dict() for node in self.drawing],
+        }
+
+    def _limits(self) -> dict[str, dict[str, float]]:
+        """What the float formats of the plan reach to, and down to."""
+        narrow = () if self.plan is None else self.plan.narrow()
+        formats = dict.fromkeys(decision.format for _, decision in narrow)
+        return {
+            format_.name: {"max": format_.max, "smallest": 2.0**format_.quantum}
+            for format_ in formats
         }
 
     def _fallbacks(self) -> dict[str, list[dict[str, str]]]:
@@ -192,6 +210,30 @@ def proof_dict(proof: Proof) -> dict[str, Any]:
 
 def _search_dict(record: SearchRecord) -> dict[str, Any]:
     return {**dataclasses.asdict(record), "note": record.note}
+
+
+def _layer(layer: Layer) -> dict[str, Any]:
+    """A layer in short: errors in four digits, the range in six, nothing that is empty."""
+    found = {
+        "value": layer.value,
+        "node": layer.node,
+        "op": layer.op,
+        "max_error": _digits(layer.max_error, 4),
+        "rms_error": _digits(layer.rms_error, 4),
+        "why": layer.why,
+        "low": _digits(layer.low, 6),
+        "high": _digits(layer.high, 6),
+        "smallest": _digits(layer.smallest, 6),
+        "non_finite": layer.non_finite,
+    }
+    return {name: value for name, value in found.items() if value not in ("", None)}
+
+
+def _digits(value: float, count: int) -> float | str | None:
+    """In so many significant digits; None for the range of no elements."""
+    if math.isfinite(value):
+        return float(f"{value:.{count}g}")
+    return None if count > 4 else str(value)
 
 
 def _finding(finding: Diagnostic) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import logging
 import math
 import tempfile
 from collections.abc import Iterator
@@ -14,11 +15,15 @@ from onnxcast.repair import MARGIN, Repair
 from onnxcast.result import Result, Samples, failure_text
 from onnxcast.search import Pins, SearchRecord, pinned_only
 from onnxcast.verification.comparison import Budget, Tolerance
+from onnxcast.verification.layers import Layer
 from onnxcast.verification.proof import Proof, against, prove, prove_within
 from onnxcast.verification.prover import Prover
-from onnxcast.verification.session import Worker
+from onnxcast.verification.session import RuntimeFailure, Worker
+from onnxcast.verification.twin import build_twin
 
 __all__ = ["Verified"]
+
+_logger = logging.getLogger(__name__)
 
 _HARDLY = 1.1
 """How far over the limit a result counts as that fails by other means than its twin's numbers."""
@@ -67,6 +72,20 @@ class Verified:
         with self._run.clock.step("verify"):
             proof = prove_within(self._prover, result.model, margin, self._run.clock.progress)
         return None if proof is None else _proved(result, proof)
+
+    def drawn(self, result: Result, *, asked: bool) -> Result:
+        """`result` with its drawing and every layer measured, if it is proved and that is asked."""
+        if not (asked and result.verified):
+            return result
+        result = self._run.drawn(result, asked=True)
+        layers: list[Layer] = []
+        with self._run.clock.step("measure layers"), collector_paused():
+            try:
+                layers = self._prover.layers(build_twin(result.model).model)
+            except RuntimeFailure as failure:
+                _logger.warning("layers not measured: %s", failure.message)
+        report = dataclasses.replace(result.report, layers=layers)
+        return dataclasses.replace(result, report=report)
 
     def repair(self, *, exactly: bool = False, deadline: float = math.inf) -> Result | None:
         """Pin the fewest nodes with which the result verifies, after one without these pins failed.

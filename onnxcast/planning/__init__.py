@@ -2,7 +2,7 @@
 
 from onnxcast.planning.bound import Bound
 from onnxcast.planning.copies import is_copied
-from onnxcast.planning.costs import CastCosts, cast_costs
+from onnxcast.planning.costs import CastCosts, CastPrice, cast_costs, cast_prices
 from onnxcast.planning.groups import Group, Kind
 from onnxcast.planning.marks import forget_marks, is_marked, marked_format, marked_operands
 from onnxcast.planning.moves import CastMoves, Move
@@ -32,6 +32,7 @@ __all__ = [
     "Bound",
     "CastCosts",
     "CastMoves",
+    "CastPrice",
     "Decision",
     "Form",
     "Group",
@@ -47,6 +48,7 @@ __all__ = [
     "Routes",
     "carry_out",
     "cast_costs",
+    "cast_prices",
     "fall_back",
     "falls_back",
     "forget_marks",

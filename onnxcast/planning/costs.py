@@ -1,5 +1,6 @@
 """What the Casts of a model cost on a target: conversions, and bytes that these write."""
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import onnx_ir as ir
@@ -12,7 +13,7 @@ from onnxcast.graph.walk import model_nodes
 from onnxcast.planning.routes import Route, Routes
 from onnxcast.targets import Target
 
-__all__ = ["CastCosts", "cast_costs"]
+__all__ = ["CastCosts", "CastPrice", "cast_costs", "cast_prices"]
 
 
 class CastCosts(NamedTuple):
@@ -29,22 +30,33 @@ class CastCosts(NamedTuple):
     bytes: int
 
 
+class CastPrice(NamedTuple):
+    """What one Cast costs, in the units of `CastCosts`."""
+
+    hops: int
+    bytes: int
+
+
 def cast_costs(model: ir.Model, target: Target, shapes: Shapes | None = None) -> CastCosts:
     """The costs of the Casts of `model` on `target`; `shapes` may be those before they came."""
+    prices = [price for _, price in cast_prices(model, target, shapes)]
+    return CastCosts(len(prices), sum(each.hops for each in prices), sum(p.bytes for p in prices))
+
+
+def cast_prices(
+    model: ir.Model, target: Target, shapes: Shapes | None = None
+) -> Iterator[tuple[ir.Node, CastPrice]]:
+    """The Casts of `model`, each with what it costs on `target`; `shapes` as for `cast_costs`."""
     casts = [node for node in model_nodes(model) if cast_target(node) is not None]
     shapes, routes = shapes or Shapes(model), None
     if target.casts is not None and casts:
         routes = Routes(target, ElementTypes(model, in_functions=True), shapes)
-    hops = total = 0
     for node in casts:
         route = None if routes is None else routes.of(node)
         if isinstance(route, Route):
-            hops += route.chain.hops
-            total += route.bytes
+            yield node, CastPrice(route.chain.hops, route.bytes)
         else:
-            hops += 1
-            total += _written(node, shapes)
-    return CastCosts(len(casts), hops, total)
+            yield node, CastPrice(1, _written(node, shapes))
 
 
 def _written(cast: ir.Node, shapes: Shapes) -> int:

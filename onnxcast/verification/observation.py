@@ -2,7 +2,7 @@
 
 import pathlib
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import onnx_ir as ir
@@ -12,7 +12,7 @@ from onnxcast.verification.scratch import place
 from onnxcast.verification.session import Worker
 from onnxcast.verification.values import Feeds, Value
 
-__all__ = ["inner_values", "observe", "observed_types"]
+__all__ = ["inner_values", "observe", "observed_types", "write_observed"]
 
 _AT_ONCE = 128
 """So many values are kept in memory, and written to disk, at a time."""
@@ -42,21 +42,20 @@ def observe(
     Raises:
         RuntimeFailure: The model does not run.
     """
-    values, types = inner_values(model), ElementTypes(model)
     path = folder / "observed.onnx"
     for start in range(0, len(names), _AT_ONCE):
         batch = names[start : start + _AT_ONCE]
-        _write_with_outputs(model, [values[name] for name in batch], types, path)
+        write_observed(model, batch, path)
         results = worker.run(path, feeds, level="disable_all")
         for name in batch:
             yield name, [result[name] for result in results]
 
 
-def _write_with_outputs(
-    model: ir.Model, values: Iterable[ir.Value], types: ElementTypes, path: pathlib.Path
-) -> None:
+def write_observed(model: ir.Model, names: Sequence[str], path: pathlib.Path) -> None:
+    """Write `model` to `path` with the named values as its outputs, and restore it."""
+    values, types = inner_values(model), ElementTypes(model)
     outputs = list(model.graph.outputs)
-    declared = {value: value.type for value in values}
+    declared = {values[name]: values[name].type for name in names}
     model.graph.outputs.clear()
     model.graph.outputs.extend(declared)
     for value in declared:

@@ -24,6 +24,7 @@ from onnxcast.verification.comparison import (
     says_something,
 )
 from onnxcast.verification.divergence import first_diverging
+from onnxcast.verification.layers import Layer, measure_layers
 from onnxcast.verification.memory import lacking_room
 from onnxcast.verification.metrics import Metric
 from onnxcast.verification.restriction import restricted
@@ -235,18 +236,28 @@ class Prover:
         self._shares = [self.error({sample: each}) for sample, each in enumerate(found)]
         return "ran", self._last
 
-    def locate(self, candidate: ir.Model, *, as_is: bool) -> str:
-        """Look for the first node at which `candidate` diverges from what it is compared with."""
-        reference = self._source.model if as_is else self._model
+    def layers(self, candidate: ir.Model, *, as_is: bool = False) -> list[Layer]:
+        """Compare `candidate`, a twin or a result, with the source value by value.
+
+        Raises:
+            RuntimeFailure: One of them does not run with other outputs.
+        """
+        reference = self._reference(as_is)
         tolerance = (self._budget_as_is if as_is else self.budget).rest
         feeds = (_fed(self._feeds, reference), _fed(self._feeds, candidate))
+        found = measure_layers(reference, candidate, feeds, tolerance, self._worker, self._folder)
+        return list(found)
+
+    def locate(self, candidate: ir.Model, *, as_is: bool) -> str:
+        """Look for the first node at which `candidate` diverges from what it is compared with."""
         try:
-            return first_diverging(
-                reference, candidate, feeds, tolerance, self._worker, self._folder
-            )
+            return first_diverging(self._reference(as_is), self.layers(candidate, as_is=as_is))
         except RuntimeFailure as failure:
             _logger.info("the first diverging node is not known: %s", failure.message)
             return ""
+
+    def _reference(self, as_is: bool) -> ir.Model:
+        return self._source.model if as_is else self._model
 
     def _run(self, model: ir.Model, path: pathlib.Path | None, name: str) -> Outputs:
         if path is None or is_large(model):

@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 from onnxcast import errors
+from onnxcast.verification.budgets import Tolerance
 from onnxcast.verification.values import Feeds, Value, read_values, write_values
 
 __all__ = ["FailureKind", "Feeds", "Level", "RuntimeFailure", "Value", "Worker"]
@@ -118,6 +119,47 @@ class Worker:
             for path in itertools.chain(ins, outs):
                 path.unlink(missing_ok=True)
 
+    def compare(
+        self,
+        models: tuple[pathlib.Path, pathlib.Path],
+        feeds: tuple[Sequence[Feeds], Sequence[Feeds]],
+        outputs: Sequence[str],
+        tolerance: Tolerance,
+    ) -> list[dict[str, Any]]:
+        """Runs two models side by side, at the level that changes nothing.
+
+        Args:
+            models: ONNX files.
+            feeds: The samples for one and for the other.
+            outputs: What to compare, by the names that it has in both.
+            tolerance: What passes.
+
+        Returns:
+            For each output the fields of a `Difference`.
+
+        Raises:
+            RuntimeFailure: One could not be run.
+        """
+        ins = [
+            [self._path(f"{side}-{index}.npz") for index in range(len(samples))]
+            for side, samples in zip(("first", "second"), feeds, strict=True)
+        ]
+        try:
+            for path, sample in zip(itertools.chain(*ins), itertools.chain(*feeds), strict=True):
+                write_values(path, sample)
+            request = _request(models[0], "disable_all")
+            request.update(feeds=list(map(str, ins[0])), outputs=list(outputs))
+            request["against"] = {
+                "model": str(models[1].absolute()),
+                "feeds": list(map(str, ins[1])),
+                "tolerance": [tolerance.max, tolerance.rms],
+            }
+            found: list[dict[str, Any]] = self._ask(request)["differences"]
+            return found
+        finally:
+            for path in itertools.chain(*ins):
+                path.unlink(missing_ok=True)
+
     def load(self, model: pathlib.Path, level: Level) -> None:
         """Makes a session and drops it.
 
@@ -130,8 +172,8 @@ class Worker:
         assert self._folder is not None, "a Worker is used inside its `with` block"
         return pathlib.Path(self._folder.name, name)
 
-    def _ask(self, request: dict[str, Any]) -> None:
-        """Sends a request and waits until the child says that it is done."""
+    def _ask(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Sends a request, waits until the child says that it is done, and returns its reply."""
         if self._child is not None and self._child.poll() is not None:
             self._stop(self._child)
             self._child = None
@@ -140,10 +182,11 @@ class Worker:
         answer, timed_out = self._exchange(self._child, json.dumps(request))
         if not answer:
             raise self._bury(self._child, timed_out=timed_out)
-        reply = json.loads(answer)
+        reply: dict[str, Any] = json.loads(answer)
         if not reply["ok"]:
             raise RuntimeFailure(reply["kind"], reply["message"])
         _logger.debug("%s at %s: %.2f s", request["model"], request["level"], reply["seconds"])
+        return reply
 
     def _exchange(self, child: subprocess.Popen[str], request: str) -> tuple[str, bool]:
         """Returns the line the child answered, "" if it died, and whether its time was up."""

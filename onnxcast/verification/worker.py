@@ -4,13 +4,15 @@ Started as `python -m onnxcast.verification.worker`. Reads one JSON request a li
 it closes and answers each with one line of JSON on stdout:
 
     {"model": path, "level": "disable_all" | "default",
-     "feeds": [path.npz, ...], "out": [path.npz, ...], "outputs": [name, ...] | null}
+     "feeds": [path.npz, ...], "out": [path.npz, ...], "outputs": [name, ...] | null,
+     "against": {"model": path, "feeds": [path.npz, ...], "tolerance": [max, rms]} | absent}
 
-    {"ok": true, "outputs": [name, ...], "seconds": float}
+    {"ok": true, "outputs": [name, ...], "seconds": float, "differences": [{...}, ...] | absent}
     {"ok": false, "kind": "not_implemented" | "load" | "run", "message": one line}
 
 A request makes one session and runs it once for each feeds file, so without feeds it only loads.
 The session is kept for the next request, in case that is for the same file, unchanged.
+With `against`, outputs are not written but compared with those of that model.
 The files are those of `onnxcast.verification.values`.
 """
 
@@ -70,12 +72,16 @@ def answer(request: dict[str, Any], sessions: Sessions) -> dict[str, Any]:
         stage = "run"
         if request["feeds"]:
             _refuse_foreign_types([*session.get_inputs(), *session.get_outputs()])
+        found = {}
+        if "against" in request:
+            found["differences"] = _differences(session, names, request, weights)
+        elif request["feeds"]:
             _run(session, names, request["feeds"], request["out"], weights)
     except Exception as error:
         message = " ".join(str(error).split()) or type(error).__name__
         kind = "not_implemented" if "NOT_IMPLEMENTED" in message else stage
         return {"ok": False, "kind": kind, "message": message}
-    return {"ok": True, "outputs": names, "seconds": time.perf_counter() - start}
+    return {"ok": True, "outputs": names, **found, "seconds": time.perf_counter() - start}
 
 
 def _claim_stdout() -> TextIO:
@@ -113,6 +119,25 @@ def _run(
     for source, target in zip(feeds, out, strict=True):
         results = session.run(names, {**read_values(pathlib.Path(source)), **weights})
         write_values(pathlib.Path(target), dict(zip(names, results, strict=True)))
+
+
+def _differences(
+    session: Any, names: list[str], request: dict[str, Any], weights: Weights
+) -> list[dict[str, Any]]:
+    from onnxcast.verification.comparison import Tolerance
+    from onnxcast.verification.differences import differences
+
+    against = request["against"]
+    other = _session(against["model"], request["level"])
+    others = mapped(pathlib.Path(against["model"]))
+    samples = [
+        (
+            {**read_values(pathlib.Path(first)), **weights},
+            {**read_values(pathlib.Path(second)), **others},
+        )
+        for first, second in zip(request["feeds"], against["feeds"], strict=True)
+    ]
+    return differences((session, other), names, samples, Tolerance(*against["tolerance"]))
 
 
 if __name__ == "__main__":

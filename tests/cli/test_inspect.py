@@ -59,3 +59,53 @@ def test_functions_are_planned_as_asked(command: Command, tmp_path: Path) -> Non
     ran = command("inspect", path, "--functions", "some")
     assert ran.code == 2
     assert "specialise" in ran.err
+
+
+def test_the_difference_of_two_models(command: Command, perceptron: Path, tmp_path: Path) -> None:
+    after = tmp_path / "after.onnx"
+    made = command("optimize", perceptron, "--fp32-cast", "all-fp16", "-o", after, "--no-verify")
+    assert made.code == 0, made.err
+    ran = command("inspect", "--diff", perceptron, after)
+    assert ran.code == 0, ran.err
+    rows = [line.split() for line in ran.out.splitlines()]
+    assert ["Cast", "-", "2"] in rows
+    assert ["1", "MatMul", "float32", "float16"] in rows
+    found = json.loads(command("inspect", after, "--diff", perceptron, "--json").out)
+    assert {"what": "casts", "before": 0, "after": 2} in found["facts"]
+    assert {"what": "tensor_bytes float16", "before": None, "after": 72} in found["facts"]
+    changed = {each["node"]: (each["before"], each["after"]) for each in found["formats"]}
+    assert changed["product"] == ("float32", "float16")
+
+
+def test_a_model_does_not_differ_from_itself(command: Command, perceptron: Path) -> None:
+    ran = command("inspect", "--diff", perceptron, perceptron)
+    assert (ran.code, ran.out) == (0, "no difference in figures, types or formats\n")
+
+
+def test_a_difference_has_no_plan(command: Command, perceptron: Path) -> None:
+    ran = command("inspect", "--diff", perceptron, perceptron, "--scope", "all")
+    assert ran.code == 2
+    assert "drop one or the other" in ran.err
+
+
+LONG = "/encoder/layers.0/attention/a_rather_long_name_of_a_projection_layer"
+
+
+def test_tables_fit_80_columns(command: Command, tmp_path: Path) -> None:
+    path = tmp_path / "long.onnx"
+    text = f"""<ir_version: 8, opset_import: ["" : 17]>
+    g (float[batch_size_of_the_input, 4] "{LONG}/input") => (float[n, 4] "{LONG}/output") {{
+        ["{LONG}/Exp"] h = Exp ("{LONG}/input")
+        ["{LONG}/Relu"] "{LONG}/output" = Relu (h)
+    }}"""
+    onnx.save(onnx.parser.parse_model(text), path)
+    token = ["--fp32-cast", "all-fp16"]
+    printed = [
+        command("inspect", path, *token).out,
+        command("explain", path, "--node", f"{LONG}/Exp", *token).out.split("\n", 3)[3],
+        command("optimize", path, *token, "--report", tmp_path / "r.json").out.rsplit("\n", 2)[0],
+        command("inspect", "--diff", path, tmp_path / "long.float16.onnx").out,
+    ]
+    for out in printed:
+        assert out
+        assert max(map(len, out.splitlines())) <= 80, out
