@@ -128,11 +128,11 @@ def optimize(
     \b
     Examples:
       onnxcast optimize model.onnx
-      onnxcast optimize model.onnx --fp32-cast all-fp16 --inputs samples.npz -o fast.onnx
+      onnxcast optimize model.onnx --fp32-cast all-fp16 --inputs samples.npz
       onnxcast optimize model.onnx --scope matmult --dtype bf16 --keep-op Softmax
       onnxcast optimize model.onnx --keep-node '/head/*' --narrow-op Exp --json
       onnxcast optimize model.onnx --fp32-cast matmult-fp16 --matmul-output wide
-      onnxcast optimize model.onnx --inputs samples.npz --max-error 1e-3 --budget-seconds 60
+      onnxcast optimize model.onnx --inputs samples.npz --max-error 1e-3
       onnxcast optimize retrained.onnx --inputs samples.npz --plan report.json
     """
     start = time.perf_counter()
