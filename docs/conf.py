@@ -24,5 +24,7 @@ html_title = f"onnxcast {release}"
 # Docstrings name code in single backticks.
 default_role = "literal"
 myst_heading_anchors = 3
+smartquotes = False  # they would make one dash of the two of an option
+autodoc_preserve_defaults = True
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"  # the arguments of a docstring say what they take

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+import click
 from sphinx.application import Sphinx
 
 import onnxcast.passes
@@ -24,6 +25,7 @@ FOLDER = "generated"
 def setup(app: Sphinx) -> dict[str, bool]:
     """Have the pages written before any is read."""
     app.connect("builder-inited", _write)
+    app.connect("sphinx-click-process-description", _escape)
     return {"parallel_read_safe": True}
 
 
@@ -41,6 +43,11 @@ def _write(app: Sphinx) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         if not path.is_file() or path.read_text() != text:
             path.write_text(text)
+
+
+def _escape(_app: Sphinx, _context: click.Context, lines: list[str]) -> None:
+    """Let patterns in the help of a command be no markup."""
+    lines[:] = [line.replace("*", "\\*") for line in lines]
 
 
 def _pass_page(name: str) -> str:
