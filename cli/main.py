@@ -3,7 +3,7 @@
 Whatever ends the command early unwinds it, so that temporary folders go.
 """
 
-__all__ = ["main"]
+__all__ = ["command", "main"]
 
 import contextlib
 import logging
@@ -42,7 +42,7 @@ class _Terminated(BaseException):
 )
 @click.version_option(package_name="onnxcast", message="%(prog)s %(version)s")
 @click.pass_context
-def _onnxcast(context: click.Context) -> int | None:
+def command(context: click.Context) -> int | None:
     """Turn float32 ONNX models into mixed precision, and prove that the outputs still match.
 
     \b
@@ -54,16 +54,16 @@ def _onnxcast(context: click.Context) -> int | None:
     \b
     Exit codes:
       0    done
-      1    the model cannot be made under these options, its outputs do not match, or --check found
-           something to do
+      1    the model cannot be made so, its outputs do not match, or --check
+           found something to do
       2    bad usage, or an input that cannot be read or is not valid
       130  interrupted; 143 for SIGTERM
     """
     return help_alone(context)
 
 
-for _command in (optimize, verify, inspect, explain, targets, zoo):
-    _onnxcast.add_command(_command)
+for _subcommand in (optimize, verify, inspect, explain, targets, zoo):
+    command.add_command(_subcommand)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -81,7 +81,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     with _warnings_told():
         try:
             with _sigterm_raised():
-                code = _onnxcast.main(args, prog_name="onnxcast", standalone_mode=False)
+                code = command.main(args, prog_name="onnxcast", standalone_mode=False)
         except OnnxcastError as error:
             fail(str(error))
             code = error.exit_code

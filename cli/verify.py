@@ -40,7 +40,7 @@ def verify(
     \b
     Examples:
       onnxcast verify model.onnx model.float16.onnx
-      onnxcast verify model.onnx model.float16.onnx --inputs samples/ --tolerance 5e-3
+      onnxcast verify model.onnx other.onnx --inputs samples/ --tolerance 5e-3
     """
     chosen_shapes = shapes(input_shapes)
     import onnxcast

@@ -4,15 +4,21 @@ Before::
 
     a = Cast <to = 1> (x)          # x is float16
     b = Cast <to = 10> (a)
+    p = Relu (b)
     c = Cast <to = 16> (a)
     d = Cast <to = 16> (x)
+    q = Max (c, d)
     t = Transpose (a)
     u = Cast <to = 10> (t)
+    r = Relu (u)
 
 After::
 
-    c = Cast <to = 16> (x)         # b's readers read x, d's read c
-    t = Transpose (x)              # u's readers read t
+    p = Relu (x)
+    c = Cast <to = 16> (x)
+    q = Max (c, c)
+    t = Transpose (x)
+    r = Relu (t)
 
 For A to B to C, with every value of A a value of B: one Cast from A to C; none if C is A and the
 second Cast is the identity on A. A narrowing round trip is never removed but on request. A middle

@@ -10,8 +10,8 @@ After (float16)::
 
     agraph (float16[4] x) => (float16[4] y) {
         x_float32 = Cast <to = 1> (x)
-        y_float32 = Relu (x_float32)
-        y = Cast <to = 10> (y_float32)
+        y_inner = Relu (x_float32)
+        y = Cast <to = 10> (y_inner)
     }
 
 Keeps names, order and shapes. What a narrow op gives or reads needs no Cast: folding sees to that.

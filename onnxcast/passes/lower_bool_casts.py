@@ -7,8 +7,13 @@ Before::
 
 After::
 
-    b = Not (Equal (x, 0))
-    y = Cast <to = 16> (Where (b, 1, 0))
+    zero_int64 = Constant <value = int64 {0}> ()
+    b_is_zero = Equal (x, zero_int64)
+    b = Not (b_is_zero)
+    zero_float32 = Constant <value = float {0}> ()
+    one_float32 = Constant <value = float {1}> ()
+    y_as_number = Where (b, one_float32, zero_float32)
+    y = Cast <to = 16> (y_as_number)
 
 Where the op lacks the type at the model's opset, a Cast to float32 stands before the comparison, or
 one from float32 behind the choice. Bit-exact. What can be lowered in neither way stays. It comes

@@ -8,12 +8,6 @@ from onnxcast.passes import FoldCastsPass
 from onnxcast.planning import is_planned_rounding, pin
 from onnxcast.policy import CastFolding
 from onnxcast.targets import get_target
-from tests import golden
-
-
-@golden.cases("fold_casts")
-def test_fold_casts(case: golden.Case, update: bool) -> None:
-    golden.check(case, FoldCastsPass(), update=update)
 
 
 def test_each_fold_is_a_finding_that_names_the_pair() -> None:

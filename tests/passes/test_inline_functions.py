@@ -3,12 +3,6 @@ import pytest
 
 from onnxcast.errors import OnnxcastError
 from onnxcast.passes import InlineFunctionsPass
-from tests import golden
-
-
-@golden.cases("inline_functions")
-def test_inline_functions(case: golden.Case, update: bool) -> None:
-    golden.check(case, InlineFunctionsPass(), update=update)
 
 
 def model(call: str, function: str, opset: int = 17) -> ir.Model:

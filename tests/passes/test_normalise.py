@@ -3,12 +3,6 @@ import pytest
 
 from onnxcast.errors import InputError
 from onnxcast.passes import NormalisePass
-from tests import golden
-
-
-@golden.cases("normalise")
-def test_normalise(case: golden.Case, update: bool) -> None:
-    golden.check(case, NormalisePass(), update=update)
 
 
 @pytest.mark.parametrize(

@@ -40,17 +40,6 @@ def test_a_pass_opens_with_what_it_does_to_an_example(name: str) -> None:
     assert re.search(r"^After.*::\n\n    ", text, re.MULTILINE)
 
 
-@pytest.mark.parametrize("name", passes.__all__)
-def test_a_pass_has_golden_cases_of_both_kinds_and_a_test_that_runs_them(name: str) -> None:
-    stem = MODULES[name].__name__.rpartition(".")[2]
-    changed = [bool(case.after) for case in golden.read(stem)]
-    assert set(changed) == {False, True}
-    assert changed == sorted(changed), "what must not change comes first"
-    test = (golden.FOLDER / f"test_{stem}.py").read_text()
-    assert f'@golden.cases("{stem}")' in test
-    assert name in test
-
-
 def test_every_module_of_the_room_is_a_pass() -> None:
     found = {
         path.stem for folder in onnxcast.passes.__path__ for path in Path(folder).glob("[!_]*.py")

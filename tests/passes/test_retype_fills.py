@@ -2,12 +2,6 @@ import onnx_ir as ir
 
 from onnxcast.diagnostics import Code
 from onnxcast.passes import RetypeFillsPass
-from tests import golden
-
-
-@golden.cases("retype_fills")
-def test_retype_fills(case: golden.Case, update: bool) -> None:
-    golden.check(case, RetypeFillsPass(), update=update, tolerance=0)
 
 
 def test_each_is_reported() -> None:

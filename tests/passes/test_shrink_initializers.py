@@ -9,11 +9,6 @@ from onnxcast.passes.shrink_initializers import ShrinkGuard
 from tests import golden
 
 
-@golden.cases("shrink_initializers")
-def test_shrink_initializers(case: golden.Case, update: bool) -> None:
-    golden.check(case, ShrinkInitializersPass(), update=update)
-
-
 def model_of(nodes: str, *, outputs: str = "float16[2] y", inputs: str = "") -> ir.Model:
     return ir.from_onnx_text(
         f'<ir_version: 10, opset_import: ["" : 21, "custom" : 1]>\n'

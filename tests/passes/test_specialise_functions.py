@@ -2,12 +2,6 @@ import onnx_ir as ir
 import pytest
 
 from onnxcast.passes import SpecialiseFunctionsPass
-from tests import golden
-
-
-@golden.cases("specialise_functions")
-def test_specialise_functions(case: golden.Case, update: bool) -> None:
-    golden.check(case, SpecialiseFunctionsPass(), update=update)
 
 
 def test_without_functions_nobody_looks_at_types(monkeypatch: pytest.MonkeyPatch) -> None:
