@@ -1,37 +1,14 @@
 """Where results go: everything that can be told before the work about the files to write."""
 
-__all__ = ["beside", "check_destinations"]
+__all__ = ["check_destinations"]
 
 import os
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from onnxcast.errors import InputError
 
 _SAMPLE_SUFFIXES = (".npz", ".pb")
 _REPORT_BEGINS = b'{\n  "versions": '
-
-
-def beside(
-    model: Path, narrowing: Mapping[str, Any], target: str | None, plan: Path | None
-) -> Path:
-    """The file beside `model` that is called after the narrow format.
-
-    Raises:
-        InputError: A bad option, target or plan.
-    """
-    import onnxcast
-    from onnxcast.files import default_output
-    from onnxcast.lock import read_lock
-    from onnxcast.targets import get_target
-
-    if plan is not None:
-        narrowing = {"fp32_cast": read_lock(plan).report["token"]}
-    policy = onnxcast.make_policy(preferred=get_target(target).preferred, **narrowing)
-    if policy.fallback is not None:
-        return default_output(model, "mixed")
-    return default_output(model, policy.format.name if policy.format else "none")
 
 
 def check_destinations(

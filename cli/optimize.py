@@ -17,7 +17,7 @@ from onnxcast.errors import InputError, RefusedError
 
 from .check import check_models
 from .console import bar, print_json, say, silence, spinner, warn
-from .destinations import beside, check_destinations
+from .destinations import check_destinations
 from .options import (
     MODEL,
     as_json,
@@ -160,6 +160,7 @@ def optimize(
             f"{len(models)} models given; wanted one, or any number with --check; run it for each"
         )
     import onnxcast
+    from onnxcast.files import default_output
 
     target = narrowing.pop("target")
     narrowing.update(
@@ -193,7 +194,7 @@ def optimize(
     if check:
         return check_models(models, convert, as_json=as_json)
     (model,) = models
-    output = output or beside(model, narrowing, target, plan)
+    output = output or default_output(model, _format(narrowing, target, plan))
     check_destinations(model, output, report, inputs, plan, force=force)
     result = convert(model)
     files = _write(result, output, report, force=force)
@@ -207,6 +208,20 @@ def optimize(
 
             print_summary(result.report, files, time.perf_counter() - start)
     return 0
+
+
+def _format(narrowing: dict[str, Any], target: str | None, plan: Path | None) -> str:
+    """The narrow format by name, to call a file after."""
+    import onnxcast
+    from onnxcast.lock import read_lock
+    from onnxcast.targets import get_target
+
+    if plan is not None:
+        narrowing = {"fp32_cast": read_lock(plan).report["token"]}
+    policy = onnxcast.make_policy(preferred=get_target(target).preferred, **narrowing)
+    if policy.fallback is not None:
+        return "mixed"
+    return policy.format.name if policy.format else "none"
 
 
 @contextlib.contextmanager
