@@ -41,8 +41,9 @@ def check_models(
             code = max(code, error.exit_code)
             continue
         code = max(code, _SOMETHING_TO_DO if result.modified else 0)
-        records.append(_record(task.model, result))
-        if not as_json:
+        if as_json:
+            records.append(_record(task.model, result))
+        else:
             results().print(f"{task.model}: {_told(result)}", soft_wrap=True)
     if as_json:
         print_json(records)
