@@ -27,10 +27,7 @@ def started(*arguments: str, folder: Path) -> Iterator["subprocess.Popen[bytes]"
         process = subprocess.Popen(
             [sys.executable, "-m", *arguments],
             cwd=folder,
-            env={
-                **child_environment(),
-                "DASK_DISTRIBUTED__ADMIN__SYSTEM_MONITOR__GIL__ENABLED": "",
-            },
+            env=child_environment(),
             stdout=log,
             stderr=log,
         )
