@@ -5,6 +5,7 @@ __all__ = ["check_destinations", "check_report", "format_name"]
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from onnxcast.errors import InputError
 

@@ -1,6 +1,7 @@
 """From a source to a proved result: the opset, the record, and what makes a run repeatable."""
 
 import contextlib
+import gc
 import importlib.metadata
 import json
 import re
@@ -611,3 +612,21 @@ def test_a_function_that_cannot_be_raised_says_that_inlining_helps() -> None:
         onnxcast.RefusedError, match=r"or inline its functions \(--functions inline\)"
     ):
         onnxcast.optimize(old_function(), fp32_cast="all-bf16")
+
+
+@pytest.mark.parametrize("found", [True, False])
+def test_the_garbage_collector_is_as_it_was(found: bool) -> None:
+    model = onnx.parser.parse_model(
+        '<ir_version: 10, opset_import: ["" : 21]> g (float[2] x) => (float[2] y) { y = Relu (x) }'
+    )
+    asked: list[bool] = []
+
+    def choose(_node: ir.Node) -> str | None:
+        asked.append(gc.isenabled())
+        return None if found else "neither"
+
+    with contextlib.nullcontext() if found else pytest.raises(onnxcast.InputError):
+        onnxcast.optimize(model, fp32_cast="all-fp16", policy=choose, verify=False)
+    assert asked
+    assert not any(asked)
+    assert gc.isenabled()

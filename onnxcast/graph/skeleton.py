@@ -26,9 +26,9 @@ def skeleton(model: ir.Model) -> onnx.ModelProto:
     _import(proto.opset_import, model.opset_imports)
     pending: list[_Scope] = [(model.graph, proto.graph)]
     for function in model.functions.values():
-        copy = proto.functions.add(
-            domain=function.domain, name=function.name, overload=function.overload
-        )
+        copy = proto.functions.add(domain=function.domain, name=function.name)
+        if function.overload:
+            copy.overload = function.overload
         _import(copy.opset_import, function.opset_imports)
         copy.input.extend(value.name or "" for value in function.inputs)
         copy.output.extend(value.name or "" for value in function.outputs)

@@ -137,7 +137,7 @@ class CastCut:
 
     def readers(self, value: ir.Value) -> set[int]:
         """The nodes of all who read `value`."""
-        return {self._reader(use) for use in self._uses(value)}
+        return set(map(self._reader, self._uses(value)))
 
     def _uses(self, value: ir.Value) -> Iterator[Use]:
         """The uses of `value` but those that look at its shape only."""
@@ -148,8 +148,9 @@ class CastCut:
             yield from self._slots.of(value)
 
     def _reader(self, use: Use) -> int:
-        if use in self._by_use:
-            return self._ids[self._by_use[use]]
+        group = self._by_use.get(use)
+        if group is not None:
+            return self._ids[group]
         return SINK if use in self._fixed.reads or use in self._fixed.rounded else SOURCE
 
     def _add(self, value: ir.Value, tainted: Collection[Group]) -> None:

@@ -85,7 +85,7 @@ def constant_pins(groups: Iterable[Group], types: ElementTypes, narrow: Format) 
     for group in groups:
         if not (group.operands and group.results):
             continue
-        node, floats = group.node, list(group.operand_values())
+        node, floats = group.node, group.operand_values()
         vanishing = next((value for value in floats if _vanishes(value, sizes)), None)
         if vanishing is not None:
             pins[node] = (Reason.VANISHING, f"{vanishing.name} = {sizes.constant(vanishing):.3g}")

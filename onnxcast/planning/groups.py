@@ -8,6 +8,7 @@ import dataclasses
 import enum
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
+from typing import cast
 
 import onnx_ir as ir
 
@@ -68,19 +69,17 @@ class Group:
         """The schema's names, one by one."""
         return self.variable.split(", ")
 
-    def operand_values(self) -> Iterator[ir.Value]:
+    def operand_values(self) -> list[ir.Value]:
         """The operands' values, and those that bodies give."""
-        for index in self.operands:
-            value = self.node.inputs[index]
-            assert value is not None
-            yield value
-        for body, index in self.exits:
-            yield body.outputs[index]
+        inputs = self.node.inputs
+        given = (body.outputs[index] for body, index in self.exits) if self.exits else ()
+        # None of those is left out, as it would have no type.
+        return [*cast("list[ir.Value]", [inputs[index] for index in self.operands]), *given]
 
-    def result_values(self) -> Iterator[ir.Value]:
+    def result_values(self) -> list[ir.Value]:
         """The results' values, and those that bodies take."""
-        yield from (self.node.outputs[index] for index in self.results)
-        yield from self.entries
+        outputs = self.node.outputs
+        return [*[outputs[index] for index in self.results], *self.entries]
 
 
 def find_groups(graphs: Iterable[ir.Graph], types: ElementTypes) -> list[Group]:

@@ -142,7 +142,7 @@ class CastMoves:
         group = self._group(node)
         if group is None:
             return
-        operands = list(group.operand_values())
+        operands = group.operand_values()
         origins = {self._origins[value] for value in operands if value in self._origins}
         if len(origins) != 1 or not self._type_alike(group):
             return
@@ -247,7 +247,7 @@ class CastMoves:
         return cast_target(node) is not None and any(True for _ in self._ends(node))
 
     def _formats(self, group: Group) -> tuple[Format, Format]:
-        value = next(group.result_values())
+        value = group.result_values()[0]
         middle = self._format(value)
         assert middle is not None
         return self._origins[value], middle
@@ -263,7 +263,7 @@ class CastMoves:
 
     def _narrow(self, group: Group, move: Move, model: ir.Model, casts: Casts) -> None:
         assert move.source.dtype is not None
-        for index, value in zip(group.operands, list(group.operand_values()), strict=True):
+        for index, value in zip(group.operands, group.operand_values(), strict=True):
             producer = value.producer()
             if producer in self._groups:
                 continue

@@ -3,19 +3,23 @@
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any, TypeAlias
 
 import onnx
 import onnx_ir as ir
 import pytest
-from pytest_benchmark.fixture import BenchmarkFixture
 
 import onnxcast
 from tests.benchmarks.models import SHAPES, model
 
 SIZES = (1_000, 10_000, 100_000)
 
-OPTIONS = {"casts": {"fp32_cast": "none", "target": "ascend950"}}
+OPTIONS: dict[str, dict[str, Any]] = {"casts": {"fp32_cast": "none", "target": "ascend950"}}
 """What a shape is optimised with; all others become float16 wherever they can."""
+
+
+Benchmark: TypeAlias = Any
+"""The fixture of pytest-benchmark, which has no types."""
 
 
 @pytest.fixture(scope="module")
@@ -41,9 +45,7 @@ def optimise(path: Path, shape: str, out: Path) -> dict[str, float]:
 @pytest.mark.parametrize("what", ["load + save", "optimise"])
 @pytest.mark.parametrize("nodes", SIZES)
 @pytest.mark.parametrize("shape", SHAPES)
-def test_nodes(
-    benchmark: BenchmarkFixture, folder: Path, shape: str, nodes: int, what: str
-) -> None:
+def test_nodes(benchmark: Benchmark, folder: Path, shape: str, nodes: int, what: str) -> None:
     path, out = folder / f"{shape}.{nodes}.onnx", folder / "out.onnx"
     if not path.exists():
         onnx.save(model(shape, nodes), path)
@@ -57,7 +59,7 @@ def test_nodes(
 
 
 @pytest.mark.parametrize("option", ["--version", "--help"])
-def test_start(benchmark: BenchmarkFixture, option: str) -> None:
+def test_start(benchmark: Benchmark, option: str) -> None:
     command = [sys.executable, "-m", "onnxcast_cli", option]
     benchmark.extra_info.update(what=option)
     benchmark.pedantic(

@@ -1,6 +1,7 @@
 """Models of any number of nodes, in the shapes that large models have."""
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 import onnx
@@ -43,7 +44,7 @@ class _Maker:
         self.constants: dict[str, TensorProto] = {}
         self._random = np.random.default_rng(0)
 
-    def add(self, op: str, *operands: str, **attributes: object) -> str:
+    def add(self, op: str, *operands: str, **attributes: Any) -> str:
         """A node more; return its result."""
         result = f"v{len(self.nodes)}"
         name = f"n{len(self.nodes)}"
@@ -187,10 +188,7 @@ def casts(nodes: int) -> onnx.ModelProto:
     maker, value, kinds = _Maker(), "x", list(_CASTS)
     for index in range(nodes):
         to = kinds[index // 5 % len(kinds)]
-        if index % 5:
-            value = maker.add(_CASTS[to], value)
-        else:
-            value = maker.add("Cast", value, to=to)
+        value = maker.add(_CASTS[to], value) if index % 5 else maker.add("Cast", value, to=to)
     return maker.model(value, kind=to)
 
 

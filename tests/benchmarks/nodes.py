@@ -66,7 +66,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     chosen = ["-k", " or ".join([*(f"[{shape}-" for shape in shapes), "start"])] if shapes else []
     with tempfile.TemporaryDirectory() as folder:
         record = Path(folder) / "record.json"
-        given = [str(_BENCHES), f"--benchmark-json={record}", "-q", "-s", *chosen]
+        given = [str(_BENCHES), f"--benchmark-json={record}", "--benchmark-quiet", "-q", *chosen]
         code = pytest.main([*given, *arguments[split + 1 :]])
         if code == 0:
             results = json.loads(record.read_text(encoding="utf-8"))["benchmarks"]

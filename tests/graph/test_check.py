@@ -1,11 +1,12 @@
 """Functions and calls that onnx's checker lets pass and nothing can run."""
 
+import numpy as np
 import onnx
 import onnx_ir as ir
 import pytest
 
 from onnxcast.errors import InputError
-from onnxcast.graph.check import check_functions
+from onnxcast.graph.check import check_functions, fault
 
 
 def load(call: str, function: str, version: int = 8) -> ir.Model:
@@ -75,3 +76,24 @@ def test_functions_that_call_one_another_in_a_circle_are_an_input_error() -> Non
     )
     with pytest.raises(InputError, match=r"circle: local::[FG] -> local::[FG] -> local::[FG];"):
         check_functions(model)
+
+
+@pytest.mark.parametrize("full", [True, False])
+def test_the_checker_leaves_the_initializers_in_their_order(full: bool) -> None:
+    names = ["large", "small", "also"]
+    sizes = [(64, 64), (2,), (64, 64)]
+    weights = [
+        ir.Value(name=name, const_value=ir.tensor(np.ones(size, np.float32), name=name))
+        for name, size in zip(names, sizes, strict=True)
+    ]
+    node = ir.node("MatMul", [weights[0], weights[2]])
+    y = node.outputs[0]
+    y.name, y.type, y.shape = "y", ir.TensorType(ir.DataType.FLOAT), ir.Shape([64, 64])
+    graph = ir.Graph([], [y], nodes=[node], initializers=weights, opset_imports={"": 21}, name="g")
+    model = ir.Model(graph, ir_version=10)
+    assert fault(model, full=full) == ""
+    assert list(model.graph.initializers) == names
+    assert all(value.is_initializer() and value.shape is None for value in weights)
+    y.shape = ir.Shape([3])
+    assert ("ShapeInferenceError" in fault(model, full=full)) is full
+    assert list(model.graph.initializers) == names

@@ -1,10 +1,12 @@
 """How many elements and bytes values have, as far as their shapes are known."""
 
+import numpy as np
 import onnx
 import onnx_ir as ir
 import pytest
 
 from onnxcast.graph.shapes import Shapes, bytes_of, elements
+from onnxcast.graph.skeleton import skeleton
 from onnxcast.graph.walk import model_graphs
 
 
@@ -39,3 +41,61 @@ def test_a_branch_without_nodes_does_not_shift_the_others() -> None:
     shapes = Shapes(model)
     found = [shapes.of(node.outputs[0]) for graph in model_graphs(model) for node in graph]
     assert found == [ir.Shape([2])] * 3
+
+
+NESTED = """<ir_version: 10, opset_import: ["" : 21, "local" : 1]>
+    g (float[N, 4] x, bool c, int64[1] k) => (float[N, 4] y) <int64[2] s = {2, -1}> {
+        r = Reshape (x, s)
+        d = Shape (r)
+        e = Reshape (x, d)
+        f = local.F <axis = 1> (e, )
+        y = If (c) <
+            then_branch = t () => (float[N, 4] a) { b = Neg (f)  a = Abs (b) },
+            else_branch = o () => (float[N, 4] z) { z = Identity (x) }
+        >
+    }
+    <domain: "local", opset_import: ["" : 21]>
+    F <axis> (m, n) => (l) { j = Softmax <axis : int = @axis> (m)  l = Relu (j) }"""
+
+
+def test_onnx_infers_the_same_from_the_skeleton_as_from_the_whole() -> None:
+    model = ir.from_proto(onnx.parser.parse_model(NESTED))
+    whole, bare = (
+        onnx.shape_inference.infer_shapes(proto, data_prop=True)
+        for proto in (ir.to_proto(model), skeleton(model))
+    )
+    found = {info.name: info for info in bare.graph.value_info}
+    assert found.keys() == {"r", "d", "e", "f"}
+    assert all(found[info.name] == info for info in whole.graph.value_info if info.name != "s")
+    for proto in (whole, bare):
+        for scope in (proto.graph, *proto.functions):
+            for node in scope.node:
+                node.ClearField("name")
+        proto.graph.ClearField("value_info")
+    assert bare.graph == whole.graph
+    assert list(bare.functions) == list(whole.functions)
+
+
+def test_a_large_initializer_has_a_shape_and_no_content() -> None:
+    tensor = ir.tensor(np.zeros((32, 32), np.float32), name="w")
+    weight = ir.Value(name="w", const_value=tensor)
+    node = ir.node("Relu", [weight])
+    graph = ir.Graph([], node.outputs, nodes=[node], initializers=[weight], name="g")
+    (held,) = skeleton(ir.Model(graph, ir_version=10)).graph.initializer
+    assert (held.name, list(held.dims), held.data_type) == ("w", [32, 32], onnx.TensorProto.FLOAT)
+    assert not held.HasField("raw_data")
+
+
+def test_a_cast_that_came_later_has_the_shape_of_what_it_reads() -> None:
+    model = ir.from_proto(onnx.parser.parse_model(NESTED))
+    shapes = Shapes(model)
+    value = next(node for node in model.graph if node.op_type == "Reshape").outputs[0]
+    known = shapes.of(value)
+    assert known is not None
+    cast = ir.node("Cast", [value], {"to": ir.DataType.FLOAT16}).outputs[0]
+    assert shapes.is_ranked(cast)
+    assert shapes.of(cast) == known
+    assert shapes.elements(cast) == shapes.elements(value) == elements(known)
+    unknown = ir.node("Custom", [value], domain="local").outputs[0]
+    assert not shapes.is_ranked(unknown)
+    assert shapes.elements(unknown) == 1
