@@ -256,8 +256,8 @@ def _refuse_for_proof(given: Sequence[str]) -> None:
     """Refuse options that only a proof has a use for."""
     if given:
         raise InputError(
-            f"--no-verify together with {' and '.join(given)}: that is for the proof; drop one or "
-            "the other"
+            f"--no-verify together with {' and '.join(given)}: these are for the proof; drop one "
+            "or the other"
         )
 
 

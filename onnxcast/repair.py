@@ -18,7 +18,7 @@ from collections.abc import Set as AbstractSet
 import onnx_ir as ir
 
 from onnxcast.files import collector_paused
-from onnxcast.graph.walk import upstream
+from onnxcast.pin_sets import all_narrow, before_unequal
 from onnxcast.planning import PinLevel, Plan
 from onnxcast.search import Pins, Search, SearchRecord, allowed_trials, expected, pinned_only
 from onnxcast.trials import Ranking, Trials
@@ -105,7 +105,11 @@ class Repair:
             return
         if self._is_late():
             return
-        base = self._before_unequal() if self.cautious else {}
+        base = (
+            before_unequal(self.model, self.plan(), self.prover.unequal(), self.spared)
+            if self.cautious
+            else {}
+        )
         with pinned_only(base):
             try:
                 with Worker() as worker:
@@ -114,11 +118,14 @@ class Repair:
                 _logger.info("the model does not run with switches: %s", failure.message)
             if not self._found and not self._is_late():
                 levels = (PinLevel.WEIGHTS, PinLevel.WIDE)
-                any(self._passes({**self._all(self.plan(), each), **base}) for each in levels)
+                plan = self.plan()
+                any(
+                    self._passes({**all_narrow(plan, self.spared, each), **base}) for each in levels
+                )
 
     def widest(self) -> Pins:
         """Pins for all that may be pinned."""
-        return self._all(self.plan(), PinLevel.WIDE)
+        return all_narrow(self.plan(), self.spared, PinLevel.WIDE)
 
     def record(self, stopped: str = "") -> SearchRecord:
         """What was done so far.
@@ -144,8 +151,7 @@ class Repair:
 
     def _look(self, base: Pins, worker: Worker) -> None:
         narrow = self.plan()
-        everything = self._all(narrow)
-        with pinned_only(everything):
+        with pinned_only(all_narrow(narrow, self.spared)):
             light = self.plan()
         self.progress("build the model with switches")
         with collector_paused():
@@ -153,12 +159,11 @@ class Repair:
             runs = Sensitivity(switched, self.samples, worker, self.folder)
         numbers = self.prover.telling_samples()
         self.progress("measure what each node does")
-        estimates = None if self.cautious else self._estimates(switched, numbers)
         trials = self._trials = Trials(
             switched,
             runs,
             self.prover,
-            estimates,
+            self._estimates(switched, numbers, worker),
             None if self.cautious else self.plan,
             self.spared,
         )
@@ -168,31 +173,21 @@ class Repair:
         self._search = self._new_search(trials.error, spent)
         self._narrow_down(self._search, trials, ranking, base)
 
-    def _estimates(self, switched: Switched, numbers: Sequence[int]) -> Estimates:
+    def _estimates(
+        self, switched: Switched, numbers: Sequence[int], worker: Worker
+    ) -> Estimates | None:
+        """What each node does; None where that is to be measured."""
+        if self.cautious:
+            return None
         names = [value.name or "" for value in self.model.graph.outputs]
         limits = {name: self.prover.budget.relative(name) for name in names}
         feeds = [self.samples[number] for number in numbers]
-        # A session of its own, so that the one for all trials is not lost.
-        with Worker() as worker, collector_paused():
-            return estimate(self.model, switched, limits, feeds, worker, self.folder)
-
-    def _all(self, narrow: Plan, level: PinLevel = PinLevel.WEIGHTS) -> _Found:
-        figure = "pinned with all others, as fewer did not do"
-        nodes = dict.fromkeys(group.node for group, _ in narrow.narrow())
-        return {node: (figure, level) for node in nodes if not self.spared(node)}
-
-    def _before_unequal(self) -> _Found:
-        """Pins for all that outputs of whole numbers are computed from that came out unequal."""
-        unequal = self.prover.unequal()
-        narrow = {group.node: None for group, _ in self.plan().narrow()} if unequal else {}
-        found: _Found = {}
-        for output in self.model.graph.outputs:
-            if output.name in unequal:
-                figure, before = f"{output.name} is computed from it, and differs", upstream(output)
-                for node in narrow:
-                    if node in before and not self.spared(node):
-                        found.setdefault(node, (figure, PinLevel.WIDE))
-        return found
+        try:
+            with collector_paused():
+                return estimate(self.model, switched, limits, feeds, worker, self.folder)
+        except RuntimeFailure as failure:
+            _logger.info("what nodes do is not estimated: %s", failure.message)
+            return None
 
     def _widen_weights(self, trials: Trials) -> int:
         """Choose the weights that are wide if their node is pinned; return the trials it took."""
