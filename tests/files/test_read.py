@@ -515,7 +515,7 @@ def test_large_initializers_are_not_copied_to_be_checked(
     given: list[object] = []
     check = onnx.checker.check_model
 
-    def watched(model: object) -> None:
+    def watched(model: onnx.ModelProto | str) -> None:
         given.append(model)
         check(model)
 
@@ -527,5 +527,5 @@ def test_large_initializers_are_not_copied_to_be_checked(
     assert list(found) == list(wanted)
     assert all(isinstance(each, onnx.ModelProto) for each in given)
     assert not any(each.graph.initializer for each in given if isinstance(each, onnx.ModelProto))
-    model.graph.node[0].input[0] = "nowhere"
+    model.graph.node[1].input[0] = "nowhere"
     assert "nowhere" in refused(model)
