@@ -45,8 +45,8 @@ def make_tasks(
         format_name: Tells what default outputs are called after.
 
     Raises:
-        InputError: Of several models, one of these is no folder, one lacks samples, or two would be
-            written to one file.
+        InputError: Of several models, one of these is no folder, one lacks samples, two would be
+            written to one file, or one over another.
     """
     from onnxcast.files import default_output
 
@@ -75,6 +75,7 @@ def make_tasks(
             )
         )
     _check_distinct([task.output for task in tasks])
+    _check_not_read(tasks)
     _check_distinct([report for task in tasks for report in task.reports])
     return tasks
 
@@ -88,6 +89,16 @@ def _samples(folder: Path, model: Path) -> Path:
             f"{model.stem}.json or a folder {model.stem}"
         )
     return found
+
+
+def _check_not_read(tasks: Sequence[Task]) -> None:
+    read = {task.model.resolve() for task in tasks}
+    for task in tasks:
+        if task.output.resolve() in read - {task.model.resolve()}:
+            raise InputError(
+                f"{task.output}: would be written for {task.model} and is read in this run too; "
+                "convert them one by one"
+            )
 
 
 def _check_distinct(paths: Sequence[Path]) -> None:

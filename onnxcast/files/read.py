@@ -9,14 +9,16 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import onnx
 import onnx.checker
 import onnx_ir as ir
+from google.protobuf.message import Message  # type: ignore[import-untyped]  # has no stubs
 
 from onnxcast.errors import InputError
 from onnxcast.files.aliases import keep_own_declarations
-from onnxcast.files.counts import check_counts
+from onnxcast.files.counts import check_counts, stored_bytes
 from onnxcast.files.external import check_external_data
 from onnxcast.files.left_out import name_left_out
 from onnxcast.files.maps import from_proto
@@ -28,6 +30,9 @@ from onnxcast.files.wire import parse_file
 logger = logging.getLogger(__name__)
 
 _REASON_LENGTH = 300
+
+_LARGE_INLINE = 2**26
+_LARGE_TENSOR = 2**20
 
 _FUNCTIONS = 8
 """The IR version from which on a model may have functions."""
@@ -135,8 +140,10 @@ def _from_proto(proto: onnx.ModelProto, folder: Path, path: Path | None) -> ir.M
 
 
 def _check(proto: onnx.ModelProto, path: Path | None, shown: str) -> None:
+    inline = sum(_raw_bytes(tensor) for tensor in proto.graph.initializer)
+    checked = proto if path is None else os.fspath(path)
     try:
-        onnx.checker.check_model(proto if path is None else os.fspath(path))
+        onnx.checker.check_model(checked if inline < _LARGE_INLINE else _light(proto))
     except onnx.checker.ValidationError as error:
         if _is_of_ir_version_4(proto):
             logger.warning("%s: read as IR version 4: %s", shown, _one_line(error))
@@ -148,6 +155,41 @@ def _check(proto: onnx.ModelProto, path: Path | None, shown: str) -> None:
     except ValueError as error:
         # Only a ModelProto in memory can be larger than what the checker can be handed.
         logger.warning("%s: not checked: %s", shown, _one_line(error))
+
+
+def _light(proto: onnx.ModelProto) -> onnx.ModelProto:
+    """`proto` with its large initializers as graph inputs: the checker copies all that it is given.
+
+    How many numbers they hold is checked already.
+    """
+    light = onnx.ModelProto()
+    for field, value in proto.ListFields():
+        if field.name != "graph":
+            _copy_field(light, field.name, value)
+    for field, value in proto.graph.ListFields():
+        if field.name != "initializer":
+            _copy_field(light.graph, field.name, value)
+    known = {info.name for info in proto.graph.input}
+    for tensor in proto.graph.initializer:
+        if _raw_bytes(tensor) < _LARGE_TENSOR:
+            light.graph.initializer.append(tensor)
+        elif tensor.name not in known:
+            kind = tensor.name, tensor.data_type, tensor.dims
+            light.graph.input.append(onnx.helper.make_tensor_value_info(*kind))
+    return light
+
+
+def _copy_field(to: Message, name: str, value: Any) -> None:
+    if isinstance(value, Message):
+        getattr(to, name).CopyFrom(value)
+    elif isinstance(value, int | float | str | bytes):
+        setattr(to, name, value)
+    else:
+        getattr(to, name).extend(value)
+
+
+def _raw_bytes(tensor: onnx.TensorProto) -> int:
+    return stored_bytes(tensor) if tensor.data_location != onnx.TensorProto.EXTERNAL else 0
 
 
 def _is_of_ir_version_4(proto: onnx.ModelProto) -> bool:

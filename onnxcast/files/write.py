@@ -106,6 +106,8 @@ def commit_together(
             "write them one by one, or leave the names to onnxcast"
         )
     slots = [slot for part in parts for slot in part.slots]
+    for output in models:
+        _check_not_read(output, slots)
     count = _Counter(progress, sum(nbytes(slot.tensor) for slot in slots))
     files = [file for group in groups for file in _commit_group(group, location, count)]
     count.finish()
@@ -125,7 +127,6 @@ class _Part:
 def _part(model: ir.Model, output: Path, external: bool | None) -> _Part:
     check_not_special(output)
     slots = list(tensor_slots(model))
-    _check_not_read(output, slots)
     return _Part(model, output, slots, moved_outside(slots, external, output))
 
 

@@ -79,7 +79,7 @@ def _check_recursion(model: ir.Model) -> None:
     except graphlib.CycleError as error:
         names = " -> ".join(f"{domain}::{name}" for domain, name, _ in reversed(error.args[1]))
         raise InputError(
-            f"functions call one another in a circle: {names}; wanted calls that end; inline them"
+            f"functions call one another in a circle: {names}; make them end"
         ) from None
 
 

@@ -2,7 +2,7 @@
 
 Each model is made here, with its weights in one data file. A row gives the seconds of
 ``onnxcast optimize --no-verify``, start-up included, and of the bare work: read, convert by numpy,
-write and fsync the same bytes, tensor by tensor. Both are medians of three runs in turn. Peaks
+write and fsync the same bytes, tensor by tensor. Both are medians of so many runs in turn. Peaks
 are VmHWM of the process. The bytes of each tensor are compared with numpy's conversion. ``--peers``
 adds two other tools.
 """
@@ -27,7 +27,6 @@ from tests.benchmarks import light_peer
 
 _FLOAT, _HALF = 4, 2
 _PIECE = 4 * 2**20
-_RUNS = 3
 
 
 @dataclasses.dataclass(frozen=True)
@@ -157,13 +156,13 @@ def _pieces(
             yield np.fromfile(file, dtype, count)
 
 
-def row(size: Size, folder: Path, *, peers: bool) -> str:
+def row(size: Size, folder: Path, *, runs: int, peers: bool) -> str:
     """Measure one size."""
     source, target = folder / "model.onnx", folder / "out.onnx"
     make(size, source)
     data = source.with_suffix(".data")
     bares, ours, peaks = [], [], []
-    for _ in range(_RUNS):
+    for _ in range(runs):
         start = time.perf_counter()
         bare(data, folder / "bare.bin", size)
         bares.append(time.perf_counter() - start)
@@ -201,6 +200,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Print a row per size."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sizes", type=float, nargs="*", default=[s.gigabytes for s in SIZES])
+    parser.add_argument("--runs", type=int, default=3, help="of which medians are taken")
     parser.add_argument("--folder", type=Path, help="where the files go for a while")
     parser.add_argument("--peers", action="store_true", help="also run the peers, once each")
     chosen = parser.parse_args(arguments)
@@ -209,7 +209,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if size.gigabytes in chosen.sizes:
             with tempfile.TemporaryDirectory(dir=chosen.folder) as folder:
                 peers = chosen.peers and size.gigabytes < 5  # they do not take larger ones
-                sys.stdout.write(row(size, Path(folder), peers=peers) + "\n")
+                sys.stdout.write(row(size, Path(folder), runs=chosen.runs, peers=peers) + "\n")
                 sys.stdout.flush()
     return 0
 

@@ -196,11 +196,8 @@ def test_a_search_is_told_in_a_row_and_leaves_no_needless_pin(tmp_path: Path) ->
     assert search.row(path, "all-fp16", minimal=False, peer=False).startswith("faulty | all-fp16 |")
 
 
-def test_a_size_is_measured_in_bounded_memory(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sizes, "_RUNS", 1)
+def test_a_size_is_measured_in_bounded_memory(tmp_path: Path) -> None:
     size = sizes.Size(0.2, 48, (1024, 1024))
-    told = sizes.row(size, tmp_path, peers=False).split()
+    told = sizes.row(size, tmp_path, runs=1, peers=False).split()
     assert told[-1] == "yes"
     assert float(told[-2]) < 300 + size.tensor_bytes / 1e6

@@ -97,3 +97,14 @@ def test_an_inline_model_can_be_given_a_data_file(command: Command, exported: Pa
     assert command(*options, "--external-data").code == 0
     check_numbers(made, "ab")
     assert external(made)["a"]["location"].startswith("inline.float16.")
+
+
+def test_no_model_is_written_over_another_that_is_read(command: Command, exported: Path) -> None:
+    source, made = exported / "decoder.onnx", exported / "decoder.float16.onnx"
+    options = ["--fp32-cast", "all-fp16", "--no-verify"]
+    assert command("optimize", source, *options).code == 0
+    before = {path: path.read_bytes() for path in exported.iterdir()}
+    ran = command("optimize", source, made, *options)
+    assert ran.code == 2
+    assert f"{made}: would be written for {source} and is read in this run too" in ran.err
+    assert {path: path.read_bytes() for path in exported.iterdir()} == before

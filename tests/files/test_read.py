@@ -11,7 +11,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from onnxcast.errors import InputError
-from onnxcast.files import collector_paused, read_model
+from onnxcast.files import collector_paused, read, read_model
 from onnxcast.files.sparse import make_dense
 
 WEIGHT = np.arange(1024, dtype=np.float32) - 100
@@ -504,3 +504,28 @@ def test_functions_need_an_ir_version_that_has_them() -> None:
     model.functions.add(domain="local", name="F")
     model.ir_version = 7
     assert "functions found in IR version 7" in refused(model)
+
+
+@pytest.mark.parametrize("in_file", [True, False])
+def test_large_initializers_are_not_copied_to_be_checked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, in_file: bool
+) -> None:
+    monkeypatch.setattr(read, "_LARGE_INLINE", 1)
+    monkeypatch.setattr(read, "_LARGE_TENSOR", 1)
+    given: list[object] = []
+    check = onnx.checker.check_model
+
+    def watched(model: onnx.ModelProto | str) -> None:
+        given.append(model)
+        check(model)
+
+    monkeypatch.setattr(onnx.checker, "check_model", watched)
+    model = small()
+    wanted = read_model(model).model.graph.initializers
+    source = save(model, tmp_path / "m.onnx") if in_file else model
+    found = read_model(source).model.graph.initializers
+    assert list(found) == list(wanted)
+    assert all(isinstance(each, onnx.ModelProto) for each in given)
+    assert not any(each.graph.initializer for each in given if isinstance(each, onnx.ModelProto))
+    model.graph.node[1].input[0] = "nowhere"
+    assert "nowhere" in refused(model)
