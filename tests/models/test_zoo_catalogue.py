@@ -1,4 +1,5 @@
 import importlib
+import json
 import re
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from onnxcast.policy import TOKENS, make_policy
 from onnxcast_models.built import Built
 from onnxcast_models.catalogue import CATALOGUE
 from onnxcast_models.entries import Entry, Exported, Installed, Made, Packaged, Wheel
+from onnxcast_models.expectations import PACKAGED
 from onnxcast_models.fetch import fetch
 from onnxcast_models.samples import SAMPLES
 from onnxcast_models.suite import EVERY_MODE, SUITE
@@ -118,6 +120,15 @@ def test_packaged_models_come_with_samples_and_labels(tmp_path: Path) -> None:
 
 def test_a_tolerance_has_a_reason() -> None:
     assert all(entry.tolerance.reason for entry in CATALOGUE if entry.tolerance is not None)
+
+
+def test_something_is_expected_of_every_model_in_the_modes_of_a_run() -> None:
+    files = {path.stem: json.loads(path.read_text()) for path in PACKAGED.glob("*.json")}
+    assert files.keys() == {entry.name for entry in CATALOGUE}
+    wanted = {str(mode) for mode in SUITE}
+    assert {
+        name: wanted - modes.keys() for name, modes in files.items() if wanted - modes.keys()
+    } == {}
 
 
 def test_modes_are_the_tokens_each_once() -> None:
