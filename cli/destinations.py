@@ -65,10 +65,10 @@ def check_destinations(
     if len({report.resolve() for report in reports}) < len(reports):
         raise InputError("two reports go to the same file; name each once")
     for report in reports:
-        check_report(report)
         _check_no_sample(report, samples)
         if report.resolve() in (model.resolve(), output.resolve()):
             raise InputError(f"report {report}: is a model of this run; name another file")
+        check_report(report)
 
 
 def check_report(report: Path) -> None:

@@ -60,6 +60,7 @@ def list_(tags: tuple[str, ...], as_json: bool) -> None:
         )
         return
     table = new_table("name", "kind", "licence", "from", "tags")
+    table.columns[0].no_wrap = True
     table.padding = (0, 1, 0, 0)  # else the names do not fit
     for entry in found:
         table.add_row(

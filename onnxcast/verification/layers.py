@@ -68,7 +68,7 @@ def measure_layers(
     common = set(_exchanged(candidate))
     names = [name for name in _exchanged(reference) if name in common]
     values = inner_values(reference)
-    paths = folder / "first.onnx", folder / "second.onnx"
+    paths = folder / "first-observed.onnx", folder / "second-observed.onnx"
     for start in range(0, len(names), _AT_ONCE):
         batch = names[start : start + _AT_ONCE]
         for model, path in zip((reference, candidate), paths, strict=True):

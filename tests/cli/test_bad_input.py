@@ -119,7 +119,7 @@ def test_a_bad_option_of_optimize(
         (["verify", "a.onnx"], ["Missing argument"]),
         (["verify", "a.onnx", "b.onnx"], ["a.onnx: no such file"]),
         (["zoo", "run", "gpt"], ["no model 'gpt'", "digits_resnet_ts"]),
-        (["zoo", "run", "--from", "nowhere"], ["no such folder"]),
+        (["zoo", "run", "--models", "nowhere"], ["no such folder"]),
         (["zoo", "run", "--token", "half"], ["unknown token"]),
         (["zoo", "fetch", "silero"], ["did you mean silero_vad"]),
     ],
