@@ -32,7 +32,7 @@ from .options import (
     tolerance,
 )
 from .pages import model_page
-from .tasks import Task, make_tasks
+from .tasks import Task, check_tasks, make_tasks
 from .warnings import warn_of
 
 if TYPE_CHECKING:
@@ -199,9 +199,13 @@ def optimize(
     tasks = make_tasks(
         models, output, reports, inputs, lambda: format_name(narrowing, target, plan)
     )
-    for task in () if check else tasks:
-        check_destinations(task.model, task.output, task.reports, task.inputs, plan, force=force)
-        check_data(task.output, location, external=external, force=force)
+    if not check:
+        check_tasks(tasks)
+        for task in tasks:
+            check_destinations(
+                task.model, task.output, task.reports, task.inputs, plan, force=force
+            )
+            check_data(task.output, location, external=external, force=force)
 
     def convert(task: Task) -> "Result":
         with spinner() as step:

@@ -1,6 +1,6 @@
 """What a run converts: one model, or several with folders for what belongs to each."""
 
-__all__ = ["Task", "make_tasks"]
+__all__ = ["Task", "check_tasks", "make_tasks"]
 
 import dataclasses
 from collections.abc import Callable, Sequence
@@ -74,10 +74,18 @@ def make_tasks(
                 None if inputs is None else _samples(inputs, model),
             )
         )
+    return tasks
+
+
+def check_tasks(tasks: Sequence[Task]) -> None:
+    """Check that no file is written twice, or over what another task reads.
+
+    Raises:
+        InputError: One is.
+    """
     _check_distinct([task.output for task in tasks])
     _check_not_read(tasks)
     _check_distinct([report for task in tasks for report in task.reports])
-    return tasks
 
 
 def _samples(folder: Path, model: Path) -> Path:

@@ -87,12 +87,6 @@ def test_nothing_can_be_written_with_it(
     assert "--check together with --output or --report" in ran.err
 
 
-def test_without_it_there_is_one_model(command: Command, perceptron: Path) -> None:
-    ran = command("optimize", perceptron, perceptron)
-    assert ran.code == 2
-    assert "2 models given; wanted one, or any number with --check" in ran.err
-
-
 def test_the_hook_runs_as_pre_commit_runs_it(
     perceptron: Path, converted: Path, tmp_path: Path
 ) -> None:
