@@ -200,12 +200,12 @@ def optimize(
         models, output, reports, inputs, lambda: format_name(narrowing, target, plan)
     )
     if not check:
-        check_tasks(tasks)
         for task in tasks:
             check_destinations(
                 task.model, task.output, task.reports, task.inputs, plan, force=force
             )
             check_data(task.output, location, external=external, force=force)
+        check_tasks(tasks)
 
     def convert(task: Task) -> "Result":
         with spinner() as step:

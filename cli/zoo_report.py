@@ -47,7 +47,7 @@ def report(stores: tuple[Path, ...], output: Path, reports: Path | None) -> None
     \b
     Examples:
       onnxcast zoo report tonight.jsonl -o report.html
-      onnxcast zoo report monday.jsonl tuesday.jsonl --reports tuesday/ -o report.html
+      onnxcast zoo report mon.jsonl tue.jsonl --reports tue/ -o report.html
     """
     from onnxcast.files.atomic import open_beside, settle
     from onnxcast_models.store import read_rows
