@@ -246,22 +246,24 @@ class WeightRange:
 
 
 def weight_range(tensor: ir.TensorProtocol) -> WeightRange:
-    """Measure a float32 tensor of any size, chunk by chunk; `tensor.meta` remembers it.
+    """Measure a float32 tensor of any size, chunk by chunk; one in a file is measured once.
 
     Raises:
         InputError: As `chunks`.
     """
     assert tensor.dtype is ir.DataType.FLOAT, tensor.dtype
     known = tensor.meta.get(_MEASURED)
-    if not isinstance(known, WeightRange):
-        found = list(ahead(partial(_range_of, job) for job in _jobs(tensor)))
-        known = WeightRange(
-            max((each.finite_absmax for each in found), default=0.0),
-            min((each.smallest_nonzero for each in found), default=math.inf),
-            any(each.has_nonfinite for each in found),
-        )
-        tensor.meta[_MEASURED] = known
-    return known
+    if isinstance(known, WeightRange):
+        return known
+    found = list(ahead(partial(_range_of, job) for job in _jobs(tensor)))
+    measured = WeightRange(
+        max((each.finite_absmax for each in found), default=0.0),
+        min((each.smallest_nonzero for each in found), default=math.inf),
+        any(each.has_nonfinite for each in found),
+    )
+    if isinstance(tensor, ir.ExternalTensor):  # others are quick to read, and may be changed
+        tensor.meta[_MEASURED] = measured
+    return measured
 
 
 def _range_of(job: Job) -> WeightRange:

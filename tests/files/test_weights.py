@@ -200,3 +200,19 @@ def test_weight_range_leaves_the_tensor_alone() -> None:
     before = values.copy()
     weight_range(ir.tensor(values.T))
     assert np.array_equal(values, before)
+
+
+def test_a_tensor_in_a_file_is_measured_once(tmp_path: Path) -> None:
+    tensor = external(numbers(1000), tmp_path, 0)
+    measured = weight_range(tensor)
+    (tmp_path / "w.data").unlink()
+    assert weight_range(tensor) == measured
+
+
+def test_a_tensor_in_memory_is_measured_as_it_is() -> None:
+    values = numbers(1000)
+    tensor = ir.tensor(values)
+    weight_range(tensor)
+    values[0] = 1e30
+    assert weight_range(tensor).finite_absmax == np.float32(1e30)
+    assert not tensor.meta
