@@ -145,12 +145,17 @@ def optimize(
       onnxcast optimize retrained.onnx --inputs samples.npz --plan report.json
     """
     start = time.perf_counter()
-    passing = tolerance is not None or max_errors or metric or budget_seconds is not None
-    if no_verify and (inputs or input_shapes or passing or no_repair):
-        raise InputError(
-            "--no-verify together with --inputs, --input-shape, --tolerance, --max-error or "
-            "--no-repair: these are for the proof; drop one or the other"
-        )
+    if no_verify:
+        for_proof = {
+            "--inputs": inputs,
+            "--input-shape": input_shapes,
+            "--tolerance": tolerance,
+            "--max-error": max_errors,
+            "--metric": metric,
+            "--budget-seconds": budget_seconds,
+            "--no-repair": no_repair or None,
+        }
+        _refuse_for_proof([name for name, given in for_proof.items() if given not in (None, ())])
     chosen_shapes, limits = shapes(input_shapes), max_error(max_errors)
     import onnxcast
     from onnxcast.files import default_output
@@ -194,6 +199,15 @@ def optimize(
             from .summary import print_summary
 
             print_summary(result.report, files, time.perf_counter() - start)
+
+
+def _refuse_for_proof(given: Sequence[str]) -> None:
+    """Refuse options that only a proof has a use for."""
+    if given:
+        raise InputError(
+            f"--no-verify together with {' and '.join(given)}: these are for the proof; drop one "
+            "or the other"
+        )
 
 
 def _format(narrowing: dict[str, Any], target: str | None, plan: Path | None) -> str:

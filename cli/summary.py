@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from onnxcast.search import SearchRecord
 
 _OUTPUTS_SHOWN = 10
-_PINS_SHOWN = 10
+_NODES_SHOWN = 10
 
 _CHANGES = {
     "CAST_ADDED": "Casts added",
@@ -52,7 +52,8 @@ def print_summary(report: "Report", files: Sequence[Path], seconds: float) -> No
     if report.plan is not None:
         print_groups(console, report.plan)
         console.print()
-        _print_pins(report.plan.pins())
+        _print_nodes("in bfloat16, as float16 is too small", report.plan.fallback_rows())
+        _print_nodes("pinned", report.plan.pins())
     if report.search is not None:
         console.print(_search(report.search))
         console.print()
@@ -76,17 +77,17 @@ def print_summary(report: "Report", files: Sequence[Path], seconds: float) -> No
         console.print(f"{report.target.name}: {sentence}", style="yellow")
 
 
-def _print_pins(pins: Sequence[Mapping[str, str]]) -> None:
-    """The nodes that measured figures keep wide, the first few of them."""
-    if not pins:
+def _print_nodes(title: str, rows: Sequence[Mapping[str, str]]) -> None:
+    """The nodes that measured figures decide on, the first few of them."""
+    if not rows:
         return
-    table = new_table("pinned", "because")
-    for pin in pins[:_PINS_SHOWN]:
-        table.add_row(pin["node"], pin["figure"])
+    table = new_table(title, "because")
+    for row in rows[:_NODES_SHOWN]:
+        table.add_row(row["node"], row["figure"])
     console = results()
     console.print(table)
-    if len(pins) > _PINS_SHOWN:
-        console.print(f"and {len(pins) - _PINS_SHOWN} more, all in --report and --json")
+    if len(rows) > _NODES_SHOWN:
+        console.print(f"and {len(rows) - _NODES_SHOWN} more, all in --report and --json")
     console.print()
 
 

@@ -18,10 +18,11 @@ from collections.abc import Set as AbstractSet
 import onnx_ir as ir
 
 from onnxcast.files import collector_paused
-from onnxcast.graph.walk import upstream
+from onnxcast.pin_sets import all_narrow, before_unequal
 from onnxcast.planning import PinLevel, Plan
-from onnxcast.search import Pins, Search, SearchRecord, allowed_trials, pinned_only
+from onnxcast.search import Pins, Search, SearchRecord, allowed_trials, expected, pinned_only
 from onnxcast.trials import Ranking, Trials
+from onnxcast.verification.estimates import Estimates, estimate
 from onnxcast.verification.prover import Prover
 from onnxcast.verification.sensitivity import Sensitivity
 from onnxcast.verification.session import RuntimeFailure, Worker
@@ -64,7 +65,8 @@ class Repair:
         spared: Whether a node must not be pinned.
         limit: The share of the tolerance or budget that may be used up.
         cautious: Whether other samples shall verify as well: then nothing is narrow before outputs
-            of whole numbers that differ, and pins that luck alone makes needless are kept.
+            of whole numbers that differ, pins that luck alone makes needless are kept, and so what
+            each node does is measured. Else that is estimated, and trials are the only runs.
         verify: Makes and proves the result with some pins; gives the share of the budget that it
             uses up, inf if it fails otherwise.
         progress: Told what is going on.
@@ -103,7 +105,11 @@ class Repair:
             return
         if self._is_late():
             return
-        base = self._before_unequal() if self.cautious else {}
+        base = (
+            before_unequal(self.model, self.plan(), self.prover.unequal(), self.spared)
+            if self.cautious
+            else {}
+        )
         with pinned_only(base):
             try:
                 with Worker() as worker:
@@ -112,11 +118,14 @@ class Repair:
                 _logger.info("the model does not run with switches: %s", failure.message)
             if not self._found and not self._is_late():
                 levels = (PinLevel.WEIGHTS, PinLevel.WIDE)
-                any(self._passes({**self._all(self.plan(), each), **base}) for each in levels)
+                plan = self.plan()
+                any(
+                    self._passes({**all_narrow(plan, self.spared, each), **base}) for each in levels
+                )
 
     def widest(self) -> Pins:
         """Pins for all that may be pinned."""
-        return self._all(self.plan(), PinLevel.WIDE)
+        return all_narrow(self.plan(), self.spared, PinLevel.WIDE)
 
     def record(self, stopped: str = "") -> SearchRecord:
         """What was done so far.
@@ -142,47 +151,51 @@ class Repair:
 
     def _look(self, base: Pins, worker: Worker) -> None:
         narrow = self.plan()
-        everything = self._all(narrow)
-        with pinned_only(everything):
+        with pinned_only(all_narrow(narrow, self.spared)):
             light = self.plan()
         self.progress("build the model with switches")
         with collector_paused():
             switched = Switched(self.model, narrow, light)
             runs = Sensitivity(switched, self.samples, worker, self.folder)
-        trials = self._trials = Trials(switched, runs, self.prover, self.spared)
-        trials.numbers = self.prover.telling_samples()
-        spent = self._widen_weights(trials)
+        numbers = self.prover.telling_samples()
         self.progress("measure what each node does")
+        trials = self._trials = Trials(
+            switched,
+            runs,
+            self.prover,
+            self._estimates(switched, numbers, worker),
+            None if self.cautious else self.plan,
+            self.spared,
+        )
+        trials.numbers = numbers
+        spent = self._widen_weights(trials)
         ranking = self._ranking(trials)
         self._search = self._new_search(trials.error, spent)
         self._narrow_down(self._search, trials, ranking, base)
 
-    def _all(self, narrow: Plan, level: PinLevel = PinLevel.WEIGHTS) -> _Found:
-        figure = "pinned with all others, as fewer did not do"
-        nodes = dict.fromkeys(group.node for group, _ in narrow.narrow())
-        return {node: (figure, level) for node in nodes if not self.spared(node)}
-
-    def _before_unequal(self) -> _Found:
-        """Pins for all that outputs of whole numbers are computed from that came out unequal."""
-        unequal = self.prover.unequal()
-        narrow = {group.node: None for group, _ in self.plan().narrow()} if unequal else {}
-        found: _Found = {}
-        for output in self.model.graph.outputs:
-            if output.name in unequal:
-                figure, before = f"{output.name} is computed from it, and differs", upstream(output)
-                for node in narrow:
-                    if node in before and not self.spared(node):
-                        found.setdefault(node, (figure, PinLevel.WIDE))
-        return found
+    def _estimates(
+        self, switched: Switched, numbers: Sequence[int], worker: Worker
+    ) -> Estimates | None:
+        """What each node does; None where that is to be measured."""
+        if self.cautious:
+            return None
+        names = [value.name or "" for value in self.model.graph.outputs]
+        limits = {name: self.prover.budget.relative(name) for name in names}
+        feeds = [self.samples[number] for number in numbers]
+        try:
+            with collector_paused():
+                return estimate(self.model, switched, limits, feeds, worker, self.folder)
+        except RuntimeFailure as failure:
+            _logger.info("what nodes do is not estimated: %s", failure.message)
+            return None
 
     def _widen_weights(self, trials: Trials) -> int:
         """Choose the weights that are wide if their node is pinned; return the trials it took."""
         search = self._search = self._new_search(trials.error_of_weights, 0)
         most = self.limit * _WEIGHTS
         if trials.weighted and search.error(frozenset()) > most:
-            self.progress("measure what narrow weights do")
             ranking = trials.rank_weights(self._left())
-            number = search.fewest_of(ranking, frozenset(), most)
+            number = search.fewest_of(ranking, frozenset(), most, start=self._guess(ranking, most))
             chosen = ranking if number is None else ranking[:number]
             trials.wide = frozenset(position for position, _ in chosen)
         return search.trials
@@ -219,7 +232,7 @@ class Repair:
             if self._is_late():
                 return
             rest = [each for each in ranking if each[0] not in pins]
-            number = search.fewest_of(rest, pins)
+            number = search.fewest_of(rest, pins, start=self._guess(rest, search.limit))
             if number is None:
                 return
             pins.update(position for position, _ in rest[:number])
@@ -228,13 +241,18 @@ class Repair:
             if soon and not self._found and not self._holds(search, trials, ranking, pins, base):
                 continue
             search.most = search.trials + _REMOVALS if self.cautious else math.inf
-            fewer = search.minimal_of(pins, self._removable(ranking, pins))
+            order = self._removable(ranking, pins)
+            fewer = search.minimal_of(pins, order, singly=not self.cautious)
             same = fewer == pins and self._found
             if same or self._holds(search, trials, ranking, fewer, base):
                 exact = search.limit == self.limit and not self.cautious
                 self._minimal = search.minimal and exact
                 return
             pins = fewer
+
+    def _guess(self, ranking: Ranking, limit: float) -> int:
+        """How many to try first: fewer than are needed where other samples count as well."""
+        return 0 if self.cautious else expected(ranking, limit)
 
     def _removable(self, ranking: Ranking, pins: AbstractSet[int]) -> list[int]:
         """Pins that may go, the first to go first.

@@ -8,6 +8,7 @@ so, and keeps the smallest set that passed.
 
 import contextlib
 import dataclasses
+import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -17,7 +18,7 @@ import onnx_ir as ir
 
 from onnxcast.planning import PinLevel, pin, pin_level, pinned, unpin
 
-__all__ = ["Pins", "Search", "SearchRecord", "allowed_trials", "pinned_only"]
+__all__ = ["Pins", "Search", "SearchRecord", "allowed_trials", "expected", "pinned_only"]
 
 Pins: TypeAlias = Mapping[ir.Node, tuple[str, PinLevel]]
 """Nodes with the figure that pins them, and how much of them stays wide."""
@@ -59,7 +60,7 @@ class SearchRecord:
         pins: How many it found.
         trials: How many sets of pins it tried, all in one session.
         trial_bound: How many it might have tried.
-        measurements: How many runs of the same session ranked the nodes.
+        measurements: How many runs ranked the nodes beside the trials; without a budget alone.
         verifications: How many results were made and proved.
         minimal: Whether every single pin was seen to be needed beside the others.
         monotone: Whether no trial had a higher error than another one with fewer pins.
@@ -147,6 +148,8 @@ class Search:
         ranking: Sequence[tuple[int, float]],
         beside: AbstractSet[int],
         limit: float | None = None,
+        *,
+        start: int = 0,
     ) -> int | None:
         """How many of the first of a ranking must be pinned; exact if errors are monotone.
 
@@ -154,6 +157,7 @@ class Search:
             ranking: Positions with the error that each alone makes, the largest first.
             beside: What is pinned as well.
             limit: The highest error that passes, if not the usual one.
+            start: A guess.
 
         Returns:
             The number, for which a trial passed; None if even all are too few.
@@ -166,19 +170,29 @@ class Search:
 
         # Another trial may have to follow the last one.
         within = allowed_trials(self._groups, 1) - 2
-        return _smallest(len(ranking), attempt, lambda: self.trials <= within and self._proceed())
 
-    def minimal_of(self, pins: AbstractSet[int], order: Sequence[int]) -> set[int]:
+        def proceed() -> bool:
+            return self.trials <= within and self._proceed()
+
+        return _smallest(len(ranking), attempt, proceed, min(start, len(ranking)))
+
+    def minimal_of(
+        self, pins: AbstractSet[int], order: Sequence[int], *, singly: bool = False
+    ) -> set[int]:
         """Take away pins as long as the rest passes.
 
         Args:
             pins: A set that passed.
             order: Those that may go, the first to go first.
+            singly: Whether that order is a guess, to be mended by trials of single ones.
 
         Returns:
             A set that passed; `minimal` tells whether no single one of `order` can go from it.
         """
-        kept, waiting, size = set(pins), [each for each in order if each in pins], 1
+        kept = set(pins)
+        waiting, size = [each for each in order if each in pins], 1
+        if singly:
+            waiting, size = self._cheapest(kept, waiting)
         while waiting := waiting or self._unsure(kept, order):
             size = min(size, len(waiting)) if self._may_try(len(kept) - size) else 1
             if not self._may_try(len(kept) - size):
@@ -193,6 +207,31 @@ class Search:
                 size //= 2
         self.minimal = not waiting
         return kept
+
+    def _cheapest(self, kept: set[int], order: Sequence[int]) -> tuple[list[int], int]:
+        """Those of `order` that may go, by what each adds to the error, and how many may at once.
+
+        Each is tried alone as long as enough are needed to pay for that. Errors add up like those
+        of independent random numbers.
+        """
+        error = self.error(kept)
+        added: dict[int, float] = {}
+        needed: set[int] = set()
+        for each in order:
+            # Those that are needed are tried once more, beside what is left in the end.
+            allowed = min(allowed_trials(self._groups, len(needed)), self.most) - len(needed)
+            if self.trials + 1 > allowed or not self._proceed():
+                break
+            single = self.error(kept.difference([each]))
+            if single <= self.limit:
+                added[each] = max(single**2 - error**2, 0.0)
+            else:
+                needed.add(each)
+        cheapest = sorted(added, key=lambda each: added[each])
+        sums = itertools.accumulate(added[each] for each in cheapest)
+        size = sum(each <= self.limit**2 - error**2 for each in sums)
+        rest = [each for each in order if not (each in added or each in needed)]
+        return [*cheapest, *rest], max(size, 1)
 
     def _unsure(self, kept: set[int], order: Sequence[int]) -> list[int]:
         """Those of `order` that were needed beside pins that have gone since, or never tried."""
@@ -220,8 +259,18 @@ class Search:
         return more > fewer and (fewer <= self.limit < more or more - fewer > _NOTICEABLE)
 
 
+def expected(ranking: Sequence[tuple[int, float]], limit: float) -> int:
+    """How many of the first of a ranking are to be pinned if errors are independent."""
+    left = 0.0
+    for number, (_, error) in reversed(list(enumerate(ranking))):
+        left += error**2
+        if not left <= limit**2:
+            return number + 1
+    return 0
+
+
 def _smallest(
-    count: int, attempt: Callable[[int], bool], proceed: Callable[[], bool]
+    count: int, attempt: Callable[[int], bool], proceed: Callable[[], bool], start: int
 ) -> int | None:
     """The smallest number from 0 to `count` that `attempt` accepts, as all larger ones should.
 
@@ -229,16 +278,22 @@ def _smallest(
         count: The largest number.
         attempt: Whether a number will do.
         proceed: Whether there may be more than one attempt more.
+        start: The first number to attempt.
     """
-    refused, accepted, size = -1, count + 1, 0
+    refused, accepted, size, step = -1, count + 1, start, 1
     while accepted - refused > 1 and proceed():
         if attempt(size):
             accepted = size
         else:
             refused = size
-        # Few are likely, so it doubles up from below before it halves the gap.
-        doubled = min(max(2 * refused, 1), count)
-        size = doubled if accepted > count else (refused + accepted) // 2
+        # The start is near, so steps double up from there before they halve the gap.
+        if accepted > count:
+            size = min(start + step, count)
+        elif refused < 0:
+            size = max(start - step, 0)
+        else:
+            size = (refused + accepted) // 2
+        step *= 2
     if accepted <= count:
         return accepted
     return count if refused < count and attempt(count) else None

@@ -5,7 +5,9 @@ from collections.abc import Set as AbstractSet
 
 import onnx_ir as ir
 
-from onnxcast.planning import PinLevel
+from onnxcast.planning import PinLevel, Plan
+from onnxcast.search import pinned_only
+from onnxcast.verification.estimates import Estimates
 from onnxcast.verification.prover import Prover
 from onnxcast.verification.sensitivity import Choice, Sensitivity, rank
 from onnxcast.verification.switches import Switched
@@ -13,7 +15,7 @@ from onnxcast.verification.switches import Switched
 __all__ = ["Ranking", "Trials"]
 
 Ranking = Sequence[tuple[int, float]]
-"""Positions of nodes with the error that each alone makes, the largest first."""
+"""Positions of nodes with about the error that each alone makes, the largest first."""
 
 _RUNS, _SECONDS = 64, 30.0
 """So far nodes are told apart before the rest of a block shares its error."""
@@ -26,6 +28,9 @@ class Trials:
         switched: The model, with its plan when no node is pinned and when all are but for weights.
         runs: Runs it.
         prover: Has run the source on the same samples.
+        estimates: What the nodes do; None to measure it.
+        plan: Makes the plan of the model as it is pinned at the moment; None to take no account of
+            nodes that are wide because those around them are.
         spared: Whether a node must not be pinned.
 
     Attributes:
@@ -42,8 +47,11 @@ class Trials:
         switched: Switched,
         runs: Sensitivity,
         prover: Prover,
+        estimates: Estimates | None,
+        plan: Callable[[], Plan] | None,
         spared: Callable[[ir.Node], bool],
     ) -> None:
+        self._plan = plan
         self._runs = runs
         self._prover = prover
         self.nodes = switched.nodes
@@ -54,6 +62,7 @@ class Trials:
         self._spared: Mapping[int, PinLevel] = dict.fromkeys(spared_ones, PinLevel.NONE)
         self.wide: frozenset[int] = frozenset()
         self.numbers = [0]
+        self._estimates = estimates
         self.measurements = 0
 
     def error(self, pinned: AbstractSet[int]) -> float:
@@ -74,18 +83,36 @@ class Trials:
 
     def rank(self, positions: Sequence[int], seconds: float) -> Ranking:
         """What each of these of `free` alone does, with all others pinned."""
+        if self._estimates is not None:
+            return _ranked(positions, self._estimates.activations, self._estimates.local)
         every = set(self.free)
-        return self._rank(positions, lambda on: self._pinned(every.difference(on)), seconds)
+
+        def chosen(on: Sequence[int]) -> Choice:
+            return Choice(self._levels(every.difference(on)))
+
+        return self._rank(positions, chosen, seconds)
 
     def rank_weights(self, seconds: float) -> Ranking:
         """What the narrow weights of each node alone do."""
+        if self._estimates is not None:
+            return _ranked(self.weighted, self._estimates.weights, self._estimates.local)
         every = set(self.weighted)
         return self._rank(self.weighted, lambda on: self._light(every.difference(on)), seconds)
 
     def _pinned(self, pinned: AbstractSet[int]) -> Choice:
-        free = set(self.free)
-        always = dict.fromkeys(self.wide.difference(free), PinLevel.WIDE)
-        return Choice({**always, **{position: self.level(position) for position in pinned}})
+        """What the plan with these pins does; nodes among wide ones it may leave wide as well."""
+        levels = self._levels(pinned)
+        if self._plan is None:
+            return Choice(levels)
+        with pinned_only({self.nodes[each]: ("tried", level) for each, level in levels.items()}):
+            narrow = {group.node for group, _ in self._plan().narrow()}
+        left = [each for each, node in enumerate(self.nodes) if node not in narrow]
+        return Choice({**dict.fromkeys(left, PinLevel.WIDE), **levels})
+
+    def _levels(self, pinned: AbstractSet[int]) -> dict[int, PinLevel]:
+        """How much of nodes stays wide when these of `free` are pinned."""
+        always = self.wide.difference(self.free)
+        return {each: self.level(each) for each in sorted({*pinned, *always})}
 
     def _light(self, wide: AbstractSet[int]) -> Choice:
         return Choice({**dict.fromkeys(wide, PinLevel.WIDE), **self._spared}, PinLevel.WEIGHTS)
@@ -107,3 +134,8 @@ class Trials:
         if not positions:
             return []
         return rank(positions, errors, runs=_RUNS, seconds=min(seconds, _SECONDS))
+
+
+def _ranked(positions: Sequence[int], errors: Sequence[float], local: Sequence[float]) -> Ranking:
+    order = sorted(positions, key=lambda each: (-errors[each], -local[each]))
+    return [(each, errors[each]) for each in order]

@@ -61,10 +61,14 @@ class Verified:
             return _proved(result, prove(self._prover, result.model, self._run.clock.progress))
 
     def prove_within(self, result: Result) -> Result | None:
-        """Prove `result`; None if it fails."""
+        """Prove `result`; None if it fails, or where nodes fall back if it leaves no room.
+
+        The range of the samples decides which nodes do, and what they lose is most of the error.
+        """
+        plan = result.report.plan
+        margin = MARGIN if plan is not None and plan.fallbacks else math.inf
         with self._run.clock.step("verify"):
-            progress = self._run.clock.progress
-            proof = prove_within(self._prover, result.model, progress=progress)
+            proof = prove_within(self._prover, result.model, margin, self._run.clock.progress)
         return None if proof is None else _proved(result, proof)
 
     def drawn(self, result: Result, *, asked: bool) -> Result:

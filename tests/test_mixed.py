@@ -15,6 +15,7 @@ from onnxcast.graph.edit import cast_target
 from onnxcast.graph.types import ElementTypes
 from onnxcast.planning import Reason, fall_back, falls_back, forget_pins, make_plan, pin
 from onnxcast.policy import make_policy
+from onnxcast.repair import MARGIN
 from onnxcast.targets import GENERIC
 from onnxcast.verification.session import Worker
 from tests.networks import network, sample
@@ -232,3 +233,20 @@ def test_an_op_without_bfloat16_at_the_opset_is_given_rounded_operands() -> None
     assert (row["format"], row["form"]) == ("bfloat16", "STORAGE")
     again = mixed(result.to_proto(), inputs=inputs)
     assert (bytes_of(again), again.modified) == (bytes_of(result), False)
+
+
+def test_a_result_with_fallbacks_leaves_room_for_other_samples() -> None:
+    source = network(3, [(1, "overflow")])
+    used_up = worst_of(mixed(source, inputs=sample()))
+    result = mixed(source, inputs=sample(), tolerance=used_up * 1.25)
+    assert worst_of(result) <= MARGIN * used_up * 1.25
+    assert result.report.to_dict()["pins"]
+    again = mixed(result.to_proto(), inputs=sample(), tolerance=used_up * 1.25)
+    assert (bytes_of(again), again.modified) == (bytes_of(result), False)
+
+
+def worst_of(result: onnxcast.Result) -> float:
+    proof = result.report.proof
+    assert proof is not None
+    [error] = proof.twin_errors
+    return max(error.max_error, error.rms_error)

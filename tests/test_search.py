@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from onnxcast.planning import PinLevel, pin, pin_level, pinned
-from onnxcast.search import Search, allowed_trials, pinned_only
+from onnxcast.search import Search, allowed_trials, expected, pinned_only
 
 
 class Planted:
@@ -94,6 +94,44 @@ def test_the_smallest_number_is_found(count: int, needed: int) -> None:
     number = search.fewest_of([(node, 2.0) for node in range(count)], frozenset())
     assert number == (needed if needed <= count else None)
     assert len(tried) <= 2 * math.log2(max(count, 1)) + 3
+
+
+@pytest.mark.parametrize(
+    ("errors", "number"),
+    [
+        ([], 0),
+        ([0.5, 0.5], 0),
+        ([2.0, 0.5], 1),
+        ([math.inf, 2.0, 0.9, 0.4], 2),
+        ([0.8, 0.8, 0.8], 2),
+        ([math.nan, 0.1], 1),
+    ],
+)
+def test_as_many_are_expected_as_independent_errors_ask_for(
+    errors: list[float], number: int
+) -> None:
+    assert expected(list(enumerate(errors)), 1.0) == number
+
+
+def test_a_good_guess_costs_two_trials() -> None:
+    planted = Planted(1000, dict.fromkeys(range(3), 2.0))
+    ranking = planted.ranking()
+    start = expected(ranking, 1.0)
+    assert planted.search.fewest_of(ranking, frozenset(), start=start) == 3
+    assert [len(pins) for pins in planted.tried] == [3, 2]
+
+
+@given(st.sets(st.integers(0, 39), min_size=4, max_size=12), st.integers(0, 9))
+def test_trials_of_single_pins_mend_a_bad_order(nodes: set[int], seed: int) -> None:
+    planted = Planted(40, {node: 0.5 + 0.1 * (node % 9) for node in nodes})
+    pins = set(range(40))
+    order = [node for node, _ in planted.ranking(seed)]
+    kept = planted.search.minimal_of(pins, order, singly=True)
+    assert planted.error(frozenset(kept)) <= 1
+    search = planted.search
+    assert search.trials <= allowed_trials(40, len(kept))
+    if search.minimal:
+        assert all(planted.error(frozenset(kept - {node})) > 1 for node in kept)
 
 
 def test_few_are_found_by_doubling_and_bisection() -> None:

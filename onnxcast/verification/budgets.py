@@ -54,6 +54,11 @@ class Budget:
         """What an output, or an element of one that is a sequence, is held to."""
         return self.limits.get(name) or self.limits.get(name.partition("[")[0]) or self.rest
 
+    def relative(self, name: str) -> float:
+        """About the relative error of an output that uses up what passes."""
+        limit = self.of(name)
+        return min(limit.max, limit.rms) if isinstance(limit, Tolerance) else limit.relative()
+
 
 def default_tolerance(format: Format) -> Tolerance:  # noqa: A002 - the word of this project
     """The tolerance for a model whose narrowest rounding is to this format; 0 if none rounds."""

@@ -64,6 +64,14 @@ class Limit:
             return 0.0 if figure == math.inf else 10 ** min((self.value - figure) / 20, _HIGHEST)
         return share(figure, self.value)
 
+    def relative(self) -> float:
+        """About the relative error of the output that uses up the budget."""
+        if self.metric is Metric.COSINE:
+            return math.sqrt(2 * self.value)
+        if self.metric is Metric.SQNR:
+            return 10 ** max(-self.value / 20, -_HIGHEST)
+        return 1.0 if self.metric is Metric.TOP1 else self.value
+
     def why(self, figure: float) -> str:
         """One line on what is wrong with a figure; "" if it passes."""
         if self.used(figure) <= 1:

@@ -21,7 +21,7 @@ from onnxcast.verification.rounding import FIRST_OPSET
 from onnxcast.verification.session import Worker
 from onnxcast.verification.values import Feeds
 
-__all__ = ["Range", "measure_magnitudes", "measure_ranges"]
+__all__ = ["Range", "measure_magnitudes", "measure_ranges", "run_numbers"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -118,7 +118,7 @@ def _measured(
         # Branches may use a name twice; then all that bear it count.
         if name in names and floats and reducer.reaches(value):
             outputs.setdefault(name, []).append(reduce(reducer, value))
-    return _run_numbers(copy, outputs, feeds, worker, folder)
+    return run_numbers(copy, outputs, feeds, worker, folder)
 
 
 def _values(model: ir.Model) -> list[ir.Value]:
@@ -140,7 +140,7 @@ def _merged(rows: npt.NDArray[np.float64]) -> Range:
     )
 
 
-def _run_numbers(
+def run_numbers(
     model: ir.Model,
     outputs: Mapping[str, Sequence[str]],
     feeds: Sequence[Feeds],

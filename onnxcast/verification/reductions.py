@@ -82,6 +82,19 @@ class Reducer:
         flat = [self.add("Reshape", number, self._flat) for number in numbers]
         return self.output(self.add("Concat", *flat, axis=0), [-np.inf] * 3 + [0.0] * 2)
 
+    def distance(self, value: ir.Value, other: ir.Value) -> str:
+        """Output two numbers of float32 tensors of one shape; return the output's name.
+
+        The sum of the finite magnitudes of `value`, and of how far `other` is off there.
+        """
+        self._graph = self._graph_of(value)
+        magnitude = self.add("Abs", value)
+        off = self.add("Abs", self.add("Sub", other, value))
+        finite, zero = self.finite(magnitude), self.number(0.0)
+        kept = (self.add("Where", finite, each, zero) for each in (magnitude, off))
+        numbers = [self.add("ReduceSum", self._padded(each, 0.0), keepdims=1) for each in kept]
+        return self.output(self.add("Concat", *numbers, axis=0), [0.0, 0.0])
+
     def output(self, row: ir.Value, neutral: Sequence[float]) -> str:
         """Make a row of numbers a graph output; return its name.
 

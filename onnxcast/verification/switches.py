@@ -22,35 +22,28 @@ One session serves every choice of nodes.
 """
 
 import dataclasses
-import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 import onnx_ir as ir
 
-from onnxcast import formats
-from onnxcast.formats import Format
+from onnxcast.formats import FLOAT32
 from onnxcast.graph.edit import Names, constant_of
 from onnxcast.graph.types import ElementTypes
-from onnxcast.graph.walk import bodies, main_graphs, model_graphs
+from onnxcast.graph.walk import bodies
 from onnxcast.planning import Decision, Group, PinLevel, Plan, Reason
 from onnxcast.policy import Meaning, has_meaning
-from onnxcast.verification.rounding import Roundings
-from onnxcast.verification.twin import inlined
+from onnxcast.verification.copies import COPIED_BYTES, Copier, Decisions, positioned
 
 __all__ = ["SWITCHES", "Switched"]
-
-_Decisions = Mapping[Group, Decision]
 
 SWITCHES = "onnxcast.switches"
 """The graph input, bool with one element per switch."""
 
-_COPIED_BYTES = 2**29
-"""Rounded copies of constants are made up to this many bytes. Weights that need more take the place
-of their originals, so that only activations are switched; others are rounded in each run."""
-
-_POSITION = "onnxcast.position"
-"""Key in metadata_props of the copy: the position of a node, kept when functions are inlined."""
+_COPIED_BYTES = COPIED_BYTES
+"""Weights that need more room than this take the place of their originals, so that only activations
+are switched."""
 
 
 class Switched:
@@ -67,28 +60,27 @@ class Switched:
     Attributes:
         model: The copy, with one more input.
         nodes: The nodes of the original that have switches; they are known by their position.
+        narrow: What each of them does if it is not pinned.
+        light: What it does if it is pinned but for its weights, where that is not all float32.
+        format: What most of them round to.
         fixed_weights: Whether weights are rounded whatever is pinned, for want of room.
     """
 
     def __init__(self, model: ir.Model, narrow: Plan, light: Plan | None = None) -> None:
         by_node = _by_node(narrow)
-        self._light = {} if light is None else _by_node(light)
-        self._narrow = {node: each for node, each in by_node.items() if _rounds(node, each)}
-        self.nodes = list(self._narrow)
-        self.model = self._positioned(model)
+        self.light = {} if light is None else _by_node(light)
+        self.narrow = {node: each for node, each in by_node.items() if _rounds(node, each)}
+        self.nodes = list(self.narrow)
+        formats = Counter(each.format for groups in by_node.values() for each in groups.values())
+        self.format = max(formats, key=lambda each: formats[each], default=FLOAT32)
+        self.model, copies = positioned(model, self.nodes)
         self._names = Names(self.model)
-        self._roundings = Roundings(self.model, self._names)
-        self._copies: dict[tuple[ir.Value, Format], ir.Value] = {}
         self._types = ElementTypes(self.model)
-        copies = [
-            (copy, int(copy.metadata_props.pop(_POSITION)))
-            for graph in main_graphs(self.model)
-            for copy in graph
-            if _POSITION in copy.metadata_props
-        ]
-        self._room = _COPIED_BYTES
-        self._weights = self._light_constants(copies)
-        self.fixed_weights = sum(self._weights.values()) > _COPIED_BYTES
+        weights = self._light_constants(copies)
+        self.fixed_weights = sum(weights.values()) > _COPIED_BYTES
+        self._copier = Copier(
+            self.model, self._names, weights if self.fixed_weights else (), _COPIED_BYTES
+        )
         choosing = [k for k, node in enumerate(self.nodes) if self._has_choice(node)]
         self._lights = {k: len(self.nodes) + index for index, k in enumerate(choosing)}
         self._switches = ir.Value(name=SWITCHES, type=ir.TensorType(ir.DataType.BOOL))
@@ -120,28 +112,18 @@ class Switched:
     def can_narrow(self, position: int) -> bool:
         """Whether a pin makes a difference to a node, even one that leaves its weights narrow."""
         node = self.nodes[position]
-        return _essence(self._narrow[node]) != _essence(self._light.get(node, {}))
+        return _essence(self.narrow[node]) != _essence(self.light.get(node, {}))
 
     def can_widen(self, position: int) -> bool:
         """Whether a node has weights that a pin may leave narrow or not."""
-        return self.nodes[position] in self._light and not self.fixed_weights
-
-    def _positioned(self, model: ir.Model) -> ir.Model:
-        """A copy of `model` without functions, whose nodes know their positions."""
-        copy = model.clone()
-        positions = {node: str(position) for position, node in enumerate(self.nodes)}
-        for graph, other in zip(model_graphs(model), model_graphs(copy), strict=True):
-            for node, twin in zip(graph, other, strict=True):
-                if node in positions:
-                    twin.metadata_props[_POSITION] = positions[node]
-        return inlined(copy) if copy.functions else copy
+        return self.nodes[position] in self.light and not self.fixed_weights
 
     def _has_choice(self, node: ir.Node) -> bool:
-        light = self._light.get(node)
+        light = self.light.get(node)
         return (
             light is not None
             and not self.fixed_weights
-            and _essence(light) != _essence(self._narrow[node])
+            and _essence(light) != _essence(self.narrow[node])
         )
 
     def _light_constants(self, copies: Sequence[tuple[ir.Node, int]]) -> dict[ir.Value, int]:
@@ -149,7 +131,7 @@ class Switched:
         return {
             value: tensor.nbytes
             for copy, position in copies
-            for decision in self._light.get(self.nodes[position], {}).values()
+            for decision in self.light.get(self.nodes[position], {}).values()
             for value in (copy.inputs[index] for index in decision.reads)
             if value is not None and (tensor := constant_of(value)) is not None
         }
@@ -158,7 +140,7 @@ class Switched:
         """Put a choice in place of a node of the copy."""
         graph, node = copy.graph, self.nodes[position]
         assert graph is not None
-        light = self._light.get(node, {})
+        light = self.light.get(node, {})
         if self.fixed_weights:
             off = self._branch(copy, light)
         elif position in self._lights:
@@ -166,7 +148,7 @@ class Switched:
             off = self._graph(self._choice(copy, self._lights[position], lighter, plainer))
         else:
             off = self._branch(copy, {})
-        nodes = self._choice(copy, position, self._branch(copy, self._narrow[node]), off)
+        nodes = self._choice(copy, position, self._branch(copy, self.narrow[node]), off)
         graph.insert_before(copy, nodes)
         given = [value for value in copy.outputs if value.name]
         for old, new in zip(given, nodes[-1].outputs, strict=True):
@@ -196,65 +178,15 @@ class Switched:
     def _drop_replaced_weights(self) -> None:
         """Drop weights that nobody reads, now that rounded ones stand in their place."""
         initializers = self.model.graph.initializers
-        for value, _ in self._copies:
+        for value, _ in self._copier.rounded:
             needed = value.uses() or value.is_graph_output() or value.is_graph_input()
             if not needed and initializers.get(value.name or "") is value:
                 del initializers[value.name or ""]
 
-    def _branch(self, node: ir.Node, groups: _Decisions) -> ir.Graph:
+    def _branch(self, node: ir.Node, groups: Decisions) -> ir.Graph:
         """A graph that computes `node` as `groups` say."""
-        nodes: list[ir.Node] = []
-        operands = list(node.inputs)
-        for decision in groups.values():
-            for index in decision.reads:
-                value = operands[index]
-                assert value is not None
-                operands[index] = self._round(value, decision.read_in(index), nodes)
-        copy = self._copy(node, operands)
-        nodes.append(copy)
-        results = {index: value for index, value in enumerate(copy.outputs) if value.name}
-        for group, decision in groups.items():
-            for index in group.results if decision.gives else ():
-                extra = self._roundings.nodes(results[index], decision.format)
-                nodes.extend(extra)
-                results[index] = extra[-1].outputs[0]
-        for value in results.values():
-            value.type = value.type or ir.TensorType(ir.DataType.FLOAT)
+        nodes, results = self._copier.copied(node, groups)
         return ir.Graph([], list(results.values()), nodes=nodes, name=self._names.fresh("branch"))
-
-    def _round(self, value: ir.Value, format_: Format, nodes: list[ir.Node]) -> ir.Value:
-        """`value` rounded: a constant beforehand as far as there is room, another in `nodes`."""
-        if (value, format_) in self._copies:
-            return self._copies[value, format_]
-        tensor = constant_of(value)
-        top = self.model.graph
-        room = math.inf if self.fixed_weights and value in self._weights else self._room
-        if tensor is None or tensor.nbytes > room or self.model.ir_version < 4:
-            extra = self._roundings.nodes(value, format_)
-            nodes.extend(extra)
-            return extra[-1].outputs[0]
-        self._room -= tensor.nbytes
-        array = formats.round_to(np.asarray(tensor.numpy(), np.float32), format_)
-        name = self._names.fresh("rounded_constant")
-        copy = ir.Value(name=name, const_value=ir.Tensor(array, name=name))
-        copy.type, copy.shape = ir.TensorType(ir.DataType.FLOAT), ir.Shape(array.shape)
-        top.register_initializer(copy)
-        self._copies[value, format_] = copy
-        return copy
-
-    def _copy(self, node: ir.Node, operands: Sequence[ir.Value | None]) -> ir.Node:
-        copy = ir.Node(
-            node.domain,
-            node.op_type,
-            operands,
-            node.attributes.values(),
-            num_outputs=len(node.outputs),
-            name=self._names.fresh("copy"),
-        )
-        for value, original in zip(copy.outputs, node.outputs, strict=True):
-            value.name = self._names.fresh("result") if original.name else ""
-            value.type = self._types.of(original)
-        return copy
 
     def _named(self, node: ir.Node) -> ir.Node:
         node.name = self._names.fresh("switch")
@@ -262,14 +194,14 @@ class Switched:
         return node
 
 
-def _rounds(node: ir.Node, groups: _Decisions) -> bool:
+def _rounds(node: ir.Node, groups: Decisions) -> bool:
     """Whether `node` rounds by itself; data movement mostly does not."""
     inside = all(decision.gives for decision in groups.values())
     moves = has_meaning(node, Meaning.CARRIER) or next(bodies(node), None) is not None
     return not (moves and inside)
 
 
-def _essence(groups: _Decisions) -> list[Decision]:
+def _essence(groups: Decisions) -> list[Decision]:
     """What decisions do, without why."""
     return [
         dataclasses.replace(each, reason=Reason.REQUESTED, detail="", opset=None)
