@@ -25,7 +25,14 @@ from typing import NoReturn, TextIO
 
 import click
 from rich.console import Console
-from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn
+from rich.progress import (
+    BarColumn,
+    Progress,
+    ProgressColumn,
+    SpinnerColumn,
+    TextColumn,
+    TimeElapsedColumn,
+)
 
 _WIDTH = 80
 
@@ -96,12 +103,13 @@ def _line(kind: str, text: str) -> None:
 
 @contextlib.contextmanager
 def spinner() -> Iterator[Callable[[str], None]]:
-    """Yield what shows the step that runs."""
-    if not sys.stderr.isatty():
-        yield lambda _step: None
-        return
-    with _talk().status("start") as status:
-        yield lambda step: status.update(f"{step} ...")
+    """Yield what shows the step that runs, and for how long all have run."""
+    shown = (SpinnerColumn(), TextColumn("{task.description} ...", markup=False))
+    silent = not sys.stderr.isatty()
+    columns = (*shown, TimeElapsedColumn())
+    with Progress(*columns, console=_talk(), transient=True, disable=silent) as progress:
+        task = progress.add_task("start", total=None)
+        yield lambda step: progress.update(task, description=step)
 
 
 @contextlib.contextmanager

@@ -66,7 +66,8 @@ def _file(name: str) -> str:
 
 
 def _held(name: str, content: object) -> str:
-    """`content` in a script element that is no script."""
-    plain = json.dumps(content, separators=(",", ":"), allow_nan=False).encode()
+    """`content` in a script element that is no script; figures that are not finite are strings."""
+    content = json.loads(json.dumps(content), parse_constant=str)
+    plain = json.dumps(content, separators=(",", ":")).encode()
     packed = base64.b64encode(gzip.compress(plain, mtime=0)).decode()
     return f'<script type="text/plain" data-name="{html.escape(name)}">{packed}</script>'

@@ -109,12 +109,13 @@ class Browser:
         return [entry["message"] for entry in self._log("browser")]
 
     def requested(self) -> list[str]:
-        """The addresses that were asked for, but for those that hold what they name."""
-        events = (json.loads(entry["message"]) for entry in self._log("performance"))
+        """The addresses that files asked for, but for those that hold what they name."""
+        events = (json.loads(entry["message"])["message"] for entry in self._log("performance"))
         sent = [
-            event["message"]["params"]["request"]["url"]
+            event["params"]["request"]["url"]
             for event in events
-            if event["message"]["method"] == "Network.requestWillBeSent"
+            if event["method"] == "Network.requestWillBeSent"
+            and event["params"]["documentURL"].startswith("file:")  # else it is Chromium's own
         ]
         return [address for address in sent if not address.startswith("data:")]
 
@@ -153,7 +154,9 @@ def browser(chromium: Any) -> Iterator[Browser]:
     found.said(), found.requested()
     yield found
     assert found.said() == []
-    assert {address.partition(":")[0] for address in found.requested()} <= {"file"}
+    asked = found.requested()
+    assert asked
+    assert {address.partition(":")[0] for address in asked} == {"file"}
 
 
 Written = Callable[[str], Path]

@@ -120,6 +120,15 @@ def test_a_row_of_a_table_leads_to_its_node(
     assert browser.ask("document.getElementById('node').textContent") == name
 
 
+def test_a_value_in_the_chart_leads_to_its_node(
+    browser: Browser, written: Written, report: dict[str, Any]
+) -> None:
+    browser.open(written(model_page(report)))
+    browser.click("#errors svg circle")
+    first = next(layer for layer in report["layers"] if layer["max_error"])
+    assert browser.ask("document.getElementById('node').textContent") == first["node"]
+
+
 def test_dark_and_light(browser: Browser, written: Written, report: dict[str, Any]) -> None:
     browser.open(written(model_page(report)))
     back = "getComputedStyle(document.body).backgroundColor"

@@ -28,6 +28,12 @@ def test_a_page_holds_the_report_as_it_is(report: dict[str, Any]) -> None:
     assert held(model_page(report)) == {"report": report}
 
 
+def test_figures_that_are_not_finite_are_strings(report: dict[str, Any]) -> None:
+    passes = {"tolerance": {"max": float("inf"), "rms": float("nan")}}
+    found = held(model_page({**report, "request": passes}))["report"]["request"]
+    assert found == {"tolerance": {"max": "Infinity", "rms": "NaN"}}
+
+
 def test_the_page_of_the_zoo_holds_runs_and_reports(report: dict[str, Any]) -> None:
     runs = [{"name": "monday", "rows": []}]
     page = zoo_page(runs, {"a</script>/all": report})
