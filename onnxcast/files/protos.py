@@ -34,18 +34,26 @@ def bodies(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
 
 
 def tensors(model: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
-    """Yield every tensor of `model`: initializers and attributes, dense and sparse."""
+    """Yield every tensor of `model`: initializers and attributes, dense and sparse.
+
+    Defaults of functions' attributes as well; not what an attribute only refers to.
+    """
     for scope in scopes(model):
         if isinstance(scope, onnx.GraphProto):
             yield from scope.initializer
             for sparse in scope.sparse_initializer:
                 yield from (sparse.values, sparse.indices)
+        else:
+            for attribute in scope.attribute_proto:
+                yield from _of_attribute(attribute)
         for node in scope.node:
             for attribute in node.attribute:
                 yield from _of_attribute(attribute)
 
 
 def _of_attribute(attribute: onnx.AttributeProto) -> Iterator[onnx.TensorProto]:
+    if attribute.ref_attr_name:
+        return
     if attribute.type == onnx.AttributeProto.TENSOR:
         yield attribute.t
     elif attribute.type == onnx.AttributeProto.TENSORS:
