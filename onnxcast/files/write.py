@@ -157,8 +157,10 @@ def _commit_group(group: Sequence[_Part], location: str | None, count: "_Counter
         stale = stale_data_files(outputs)
         if outside := _outside(group):
             place = Place(outputs[0], location, alignment(outside).of)
-            data = write_data(outside, place, undo_data, count.add)
+            data = write_data(outside, place, undo, count.add)
         files = [_written(part, data, undo) for part in group]
+        if data is not None:
+            data.settle(undo_data)
         for file, output in zip(files, outputs, strict=True):
             settle(file, output)
             undo_data.pop_all()  # from here on it is referred to
