@@ -115,7 +115,9 @@ class Conversion:
         with self.clock.step(f"raise the opset to {version}"):
             raised = self.original.raised(self.original.own(self.model), version)
             if samples is not None and worker is not None:
-                changed = first_difference(self.original.again(), raised, samples.feeds, worker)
+                changed = first_difference(
+                    self.original.again(), raised, samples.feeds, worker, samples.outputs
+                )
                 if changed:
                     raise RefusedError(
                         f"output {changed!r} changes when the opset is raised from {self._opset} "

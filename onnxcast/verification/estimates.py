@@ -64,7 +64,7 @@ def estimate(
     Args:
         model: The model that it was made from; it is not changed.
         switched: Tells the nodes and what is rounded.
-        limits: By output, the relative error that uses up what passes.
+        limits: By output, the relative error that uses up what passes; inf if any does.
         feeds: The samples.
         worker: Runs an instrumented copy, once for each sample.
         folder: For the copy.
@@ -238,7 +238,8 @@ class _Probes:
                 for operand in (node.inputs[index] for index in tie.operands):
                     found[operand] += sum(found[entry] for entry in tie.entries)
             for operand in {*node.inputs} if behind and not inner else ():
-                found[operand] += behind * self._gain(node, operand, relative) ** 2
+                gain = self._gain(node, operand, relative)
+                found[operand] += behind * gain * gain if gain else 0.0
 
     def _gain(
         self, node: ir.Node, operand: ir.Value | None, relative: Mapping[str, float]
