@@ -13,8 +13,8 @@ from onnxcast.verification.feeds import input_specs, load_feeds
 from onnxcast.verification.session import Worker
 from onnxcast.verification.twin import build_twin
 
-from .built import Array
 from .jobs import Job
+from .recipes.built import Array
 
 
 def labels_right(job: Job, result: ir.Model) -> tuple[int, int, int] | None:
