@@ -148,7 +148,7 @@ def nested(_folder: Path) -> bytes:
 
 def not_text(_folder: Path) -> bytes:
     """A graph whose name is no UTF-8."""
-    return small().SerializeToString().replace(b"agraph", b"\xffgraph")
+    return bytes(small().SerializeToString()).replace(b"agraph", b"\xffgraph")
 
 
 def bomb(_folder: Path) -> bytes:
