@@ -128,8 +128,7 @@ def leaves_out_operands(model: ir.Model) -> bool:
     """Whether a call of a function has fewer operands: onnx's inference may crash on its body."""
     return bool(model.functions) and any(
         len(node.inputs) < len(function.inputs)
-        for graph in model_graphs(model)
-        for node in graph
+        for node in model_nodes(model)
         if (function := model.functions.get(node.op_identifier())) is not None
     )
 
