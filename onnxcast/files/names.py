@@ -40,7 +40,7 @@ def check_names(model: onnx.ModelProto, shown: str) -> None:
 
 
 def check_attributes(model: onnx.ModelProto, shown: str) -> None:
-    """Check that attributes have a type, and refer to those of a function only inside one.
+    """Check that attributes have a type, and refer only to those of the function around them.
 
     Raises:
         InputError: One is not so.
@@ -48,11 +48,20 @@ def check_attributes(model: onnx.ModelProto, shown: str) -> None:
     for node, attribute in _attributes(scopes(model)):
         if attribute.type == onnx.AttributeProto.UNDEFINED:
             raise InputError(f"{_shown(attribute, node, shown)} has no type; wanted one")
-    for node, attribute in _attributes(nested([model.graph])):
-        if attribute.ref_attr_name:
+    _check_references([model.graph], set(), shown)
+    for function in model.functions:
+        declared = {*function.attribute, *(each.name for each in function.attribute_proto)}
+        _check_references([function], declared, shown)
+
+
+def _check_references(
+    roots: Sequence[onnx.GraphProto | onnx.FunctionProto], declared: set[str], shown: str
+) -> None:
+    for node, attribute in _attributes(nested(roots)):
+        if attribute.ref_attr_name and attribute.ref_attr_name not in declared:
             raise InputError(
-                f"{_shown(attribute, node, shown)} refers to {attribute.ref_attr_name!r} of a "
-                "function, outside any; wanted a value"
+                f"{_shown(attribute, node, shown)} refers to {attribute.ref_attr_name!r}, which no "
+                "function around it declares; wanted a value"
             )
 
 
