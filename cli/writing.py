@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def write_results(
     results: Mapping[Task, "Result"], *, force: bool, external: bool | None, location: str | None
 ) -> list[Path]:
-    """Write models and reports, all or none of those that share data; return the files.
+    """Write models and reports, and put them in place once all are whole; return the files.
 
     Args:
         results: By what was to be done.

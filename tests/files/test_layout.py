@@ -137,6 +137,17 @@ def test_models_that_share_nothing_have_files_of_their_own(folder: Path) -> None
         )
 
 
+def test_models_are_replaced_together_or_not_at_all(folder: Path) -> None:
+    models = {
+        folder / "out.onnx": narrowed(folder / "first.onnx"),
+        folder / "lacking" / "out.onnx": narrowed(folder / "second.onnx"),
+    }
+    before = sorted(folder.iterdir())
+    with pytest.raises(RefusedError, match="lacking"):
+        commit_together(models)
+    assert sorted(folder.iterdir()) == before
+
+
 def test_old_data_stays_while_another_model_reads_it(folder: Path) -> None:
     *_, data = together(folder, "first", "second")
     commit(narrowed(folder / "alone.onnx"), folder / "first.half.onnx")
