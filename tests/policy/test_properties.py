@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
+import onnxruntime
 import pytest
 
 from onnxcast import formats
@@ -34,6 +35,8 @@ from onnxcast.policy import (
 )
 from tests.policy.examples import EXAMPLES, SCATTER_ND_ADD, Example
 from tests.policy.test_meanings import run
+
+OLD_MAX_POOL = tuple(map(int, onnxruntime.__version__.split(".")[:2])) < (1, 29)
 
 Array = npt.NDArray[Any]
 Rounding = Callable[[Array], Array]
@@ -130,6 +133,8 @@ def roundings(row: Properties) -> Iterator[tuple[Format, Rounding]]:
 
 @pytest.mark.parametrize("row", PROPERTIES, ids=lambda row: row.op)
 def test_a_closed_op_gives_numbers_of_the_format_for_such(row: Properties) -> None:
+    if row.op == "MaxPool" and OLD_MAX_POOL:
+        pytest.skip("before 1.29 onnxruntime's MaxPool makes the lowest number of -inf")
     for format_, to_narrow in roundings(row):
         assert is_closed(subject(row.op).subject(), format_)
         for x, w in cases(row.op, format_):
