@@ -23,7 +23,7 @@ from onnxcast.graph.edit import constant_of
 from onnxcast.graph.opsets import onnx_opset
 from onnxcast.graph.ties import ties
 from onnxcast.graph.types import ElementTypes
-from onnxcast.graph.walk import bodies, main_graphs
+from onnxcast.graph.walk import bodies, main_nodes
 from onnxcast.policy import Meaning, has_meaning
 from onnxcast.verification.copies import Copier, positioned
 from onnxcast.verification.ranges import run_numbers
@@ -104,7 +104,7 @@ class _Probes:
         self.model, self._copies = positioned(model, switched.nodes)
         self._switched = switched
         self._outputs = list(self.model.graph.outputs)
-        nodes = [node for graph in main_graphs(self.model) for node in graph]
+        nodes = list(main_nodes(self.model))
         self._types = ElementTypes(self.model)
         self._reducer = Reducer(self.model)
         self._copier = Copier(self.model, self._reducer.names)
