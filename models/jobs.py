@@ -12,12 +12,13 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+
+from onnxcast.files.temporary import TemporaryFolder
 
 from .rows import Mode, Outcome, Row
 from .subjects import Subject
@@ -124,7 +125,7 @@ def run_job(
     request = {**dataclasses.asdict(job), "megabytes": limits.megabytes, "cpus": list(cpus)}
     start = time.monotonic()
     with (
-        tempfile.TemporaryDirectory(prefix="onnxcast-job-") as folder,
+        TemporaryFolder() as folder,
         Path(folder, "log").open("w+b") as log,
         Path(folder, "row").open("w+b") as told,
         _start(folder, told, log) as child,

@@ -1,0 +1,23 @@
+"""Folders that are gone in the end, however it comes."""
+
+__all__ = ["TemporaryFolder"]
+
+import tempfile
+
+
+class TemporaryFolder(tempfile.TemporaryDirectory[str]):
+    """A temporary folder that also goes if its removal is interrupted.
+
+    The standard one stays behind, for good, if Ctrl-C or SIGTERM comes while it is removed.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(prefix="onnxcast-")
+
+    def cleanup(self) -> None:
+        """Remove the folder; if that is interrupted, remove the rest before the end."""
+        try:
+            super().cleanup()
+        except BaseException:
+            super().cleanup()
+            raise
