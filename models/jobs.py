@@ -161,7 +161,8 @@ def _start(folder: str, told: Any, log: Any) -> "subprocess.Popen[bytes]":
         stderr=log,
         # `python -m` looks here first: an empty folder cannot hide the packages we mean.
         cwd=folder,
-        env=child_environment(),
+        # What it leaves in a temporary folder when it is ended goes with this one.
+        env={**child_environment(), **dict.fromkeys(("TMPDIR", "TEMP", "TMP"), folder)},
         start_new_session=True,  # its own children end with it
     )
 
