@@ -1,7 +1,8 @@
 """Where text goes: results to stdout, talk to stderr, progress to a terminal only.
 
 A stream that was closed is the null device. Results that cannot be printed raise `OSError`; talk
-that cannot is dropped.
+that cannot is dropped. Names come from models, and those from strangers: what would steer a
+terminal is shown as an escape.
 """
 
 __all__ = [
@@ -9,6 +10,7 @@ __all__ = [
     "fail",
     "fill_closed_streams",
     "print_json",
+    "printable",
     "results",
     "say",
     "silence",
@@ -21,7 +23,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterator
-from typing import NoReturn, TextIO
+from typing import Any, NoReturn, TextIO
 
 import click
 from rich.console import Console
@@ -33,11 +35,24 @@ from rich.progress import (
     TextColumn,
     TimeElapsedColumn,
 )
+from rich.text import Text
 
 _WIDTH = 80
 
 
+def printable(text: str) -> str:
+    """`text` with escapes for what a terminal would obey, or would not show."""
+    if text.isprintable():
+        return text
+    shown = (each if each.isprintable() or each in "\n\t" else ascii(each)[1:-1] for each in text)
+    return "".join(shown)
+
+
 class _Results(Console):
+    def render_str(self, text: str, **options: Any) -> Text:
+        """A cell or a line."""
+        return super().render_str(printable(text), **options)
+
     def on_broken_pipe(self) -> NoReturn:
         """Leave it to our callers, as for any stream; rich would end the process."""
         raise BrokenPipeError
@@ -91,14 +106,18 @@ def warn(text: str) -> None:
 
 def say(text: str) -> None:
     """Say one line that is no result."""
+    _echo(printable(text))
+
+
+def _line(kind: str, text: str) -> None:
+    _echo(f"onnxcast: {kind} {printable(' '.join(text.split()))}")
+
+
+def _echo(text: str) -> None:
     try:
         click.echo(text, err=True)
     except OSError:
         silence(sys.stderr)
-
-
-def _line(kind: str, text: str) -> None:
-    say(f"onnxcast: {kind} {' '.join(text.split())}")
 
 
 @contextlib.contextmanager
@@ -125,7 +144,7 @@ def bar(*columns: ProgressColumn) -> Iterator[Callable[[int, int, str], None]]:
         task = progress.add_task("", total=None)
 
         def show(done: int, total: int, what: str) -> None:
-            progress.update(task, completed=done, total=total, description=what)
+            progress.update(task, completed=done, total=total, description=printable(what))
 
         yield show
 

@@ -12,6 +12,7 @@ from onnxcast.errors import InputError
 from .pages import BEGINS
 
 _SAMPLE_SUFFIXES = (".npz", ".pb")
+_REPORT_SUFFIXES = (".html", ".htm", ".json")
 _REPORT_BEGINS = (b'{\n  "versions": ', BEGINS)
 
 
@@ -69,6 +70,8 @@ def check_destinations(
         if report.resolve() in (model.resolve(), output.resolve()):
             raise InputError(f"report {report}: is a model of this run; name another file")
         check_report(report)
+        if report.suffix.lower() not in _REPORT_SUFFIXES:
+            raise InputError(f"report {report}: a page or JSON; end its name in .html or .json")
 
 
 def check_report(report: Path) -> None:

@@ -67,13 +67,26 @@ def _formats(before: "ir.Model", after: "ir.Model", target: "Target") -> list[di
     """The nodes that have results in another format, by their results' names."""
     from onnxcast.drawing import draw
 
-    was = {value: node.format for node in draw(before, target) for value in node.gives}
-    return [
-        {"node": node.name, "op": node.op, "before": was[value], "after": node.format}
-        for node in draw(after, target)
-        for value in node.gives[:1]
-        if node.format and was.get(value, node.format) != node.format
-    ]
+    was = {value: node for node in draw(before, target) for value in node.gives}
+    drawn = draw(after, target)
+    found = []
+    for last in drawn:
+        source = was.get(last.gives[0]) if last.gives else None
+        if source is None:
+            continue
+        node = last
+        while node.op == "Cast" != source.op and node.reads:  # a new Cast took over the name
+            node = drawn[node.reads[0]]
+        if node.format and node.format != source.format:
+            found.append(
+                {
+                    "node": node.name,
+                    "op": node.op,
+                    "before": source.format,
+                    "after": node.format,
+                }
+            )
+    return found
 
 
 def _print(facts: list[dict[str, Any]], formats: list[dict[str, str]]) -> None:

@@ -17,7 +17,7 @@ import click
 
 from onnxcast.errors import OnnxcastError
 
-from .console import fail, fill_closed_streams, silence
+from .console import fail, fill_closed_streams, printable, silence
 from .explain import explain
 from .inspect import inspect
 from .optimize import optimize
@@ -136,12 +136,18 @@ def _usage_text(error: click.ClickException) -> str:
     return text if context is None else f"{text}; see {context.command_path} --help"
 
 
+class _Warning(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        """One that no name in it can steer a terminal with."""
+        return printable(super().format(record))
+
+
 @contextlib.contextmanager
 def _warnings_told() -> Iterator[None]:
     """Show what the library warns of in the form of our own lines."""
     handler = logging.StreamHandler()
     handler.setLevel(logging.WARNING)
-    handler.setFormatter(logging.Formatter("onnxcast: warning: %(message)s"))
+    handler.setFormatter(_Warning("onnxcast: warning: %(message)s"))
     library = logging.getLogger("onnxcast")
     library.addHandler(handler)
     try:

@@ -133,8 +133,13 @@ def _casts(report: "Report") -> str:
 def changes(report: "Report") -> str:
     """What was changed, with counts; "" if that is at most names and the record in the model."""
     counts = Counter(finding.code.name for finding in report.findings)
-    told = [f"{counts[name]} {text}" for name, text in _CHANGES.items() if counts[name]]
+    told = [_counted(counts[name], text) for name, text in _CHANGES.items() if counts[name]]
     if told:
         return ", ".join(told)
     before, after = (report.opset[0], report.before), (report.opset[1], report.after)
     return "" if before == after else "nothing narrowed: only brought up and tidied"
+
+
+def _counted(count: int, text: str) -> str:
+    """The text of `_CHANGES`, whose first plural is what is counted."""
+    return f"{count} {text if count > 1 else text.replace('s ', ' ', 1)}"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from onnxcast.errors import InputError
+from onnxcast.errors import InputError, RefusedError
 
 from .console import bar, say
 from .destinations import check_report
@@ -57,11 +57,16 @@ def report(stores: tuple[Path, ...], output: Path, reports: Path | None) -> None
     check_report(output)
     runs = [(path, read_rows(path)) for path in stores]
     page = zoo_page(_runs(runs), {} if reports is None else _kept(reports, runs[-1][1]))
-    with ExitStack() as undo:
-        file = open_beside(output, undo)
-        file.write(page.encode())
-        settle(file, output)
-        undo.pop_all()
+    try:
+        with ExitStack() as undo:
+            file = open_beside(output, undo)
+            file.write(page.encode())
+            settle(file, output)
+            undo.pop_all()
+    except OSError as error:
+        raise RefusedError(
+            f"report {output}: cannot be written ({error.strerror}); name another file"
+        ) from None
     say(f"wrote {output} ({size(output.stat().st_size)})")
 
 

@@ -12,13 +12,13 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from onnxcast.files.temporary import TemporaryFolder
 from onnxcast.verification.children import child_environment, death
 
 from .rows import Mode, Outcome, Row
@@ -126,7 +126,7 @@ def run_job(
     request = {**dataclasses.asdict(job), "megabytes": limits.megabytes, "cpus": list(cpus)}
     start = time.monotonic()
     with (
-        tempfile.TemporaryDirectory(prefix="onnxcast-job-") as folder,
+        TemporaryFolder() as folder,
         Path(folder, "log").open("w+b") as log,
         Path(folder, "row").open("w+b") as told,
         _start(folder, told, log) as child,
@@ -157,7 +157,8 @@ def _start(folder: str, told: Any, log: Any) -> "subprocess.Popen[bytes]":
         stderr=log,
         # `python -m` looks here first: an empty folder cannot hide the packages we mean.
         cwd=folder,
-        env=child_environment(),
+        # What it leaves in a temporary folder when it is ended goes with this one.
+        env={**child_environment(), **dict.fromkeys(("TMPDIR", "TEMP", "TMP"), folder)},
         start_new_session=True,  # its own children end with it
     )
 

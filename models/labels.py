@@ -2,12 +2,12 @@
 
 __all__ = ["labels_right"]
 
-import tempfile
 from pathlib import Path
 
 import numpy as np
 import onnx_ir as ir
 
+from onnxcast.files.temporary import TemporaryFolder
 from onnxcast.verification.feeds import input_specs, load_feeds
 from onnxcast.verification.scratch import place
 from onnxcast.verification.session import Worker
@@ -39,7 +39,7 @@ def labels_right(job: Job, result: ir.Model) -> tuple[int, int, int] | None:
     feeds = [load_feeds(path, input_specs(source))[0] for path, _ in chosen]
     output = source.graph.outputs[0].name
     assert output
-    with tempfile.TemporaryDirectory(prefix="onnxcast-zoo-") as folder, Worker() as worker:
+    with TemporaryFolder() as folder, Worker() as worker:
         twin = Path(folder, "twin.onnx")
         place(build_twin(result).model, twin)
         before, after = (

@@ -6,7 +6,6 @@ import contextlib
 import dataclasses
 import logging
 import sys
-import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ import onnx_ir as ir
 
 import onnxcast
 from onnxcast.files import tensor_slots
+from onnxcast.files.temporary import TemporaryFolder
 from onnxcast.graph.walk import model_nodes
 from onnxcast.policy import multiplied
 from onnxcast.verification.comparison import OutputError, Tolerance
@@ -68,7 +68,7 @@ def _folder(job: Job) -> Iterator[Path]:
     if job.out is not None:
         yield Path(job.out)
         return
-    with tempfile.TemporaryDirectory(prefix="onnxcast-zoo-") as folder:
+    with TemporaryFolder() as folder:
         yield Path(folder, "result.onnx")
 
 

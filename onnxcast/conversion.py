@@ -2,7 +2,6 @@
 
 import dataclasses
 import logging
-import tempfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from onnxcast.diagnostics import Code, Diagnostic
 from onnxcast.drawing import draw
 from onnxcast.errors import RefusedError
 from onnxcast.files import Source
+from onnxcast.files.temporary import TemporaryFolder
 from onnxcast.graph.opsets import onnx_opset, wanted_opset
 from onnxcast.graph.types import ElementTypes
 from onnxcast.lock import Lock
@@ -187,7 +187,7 @@ class Conversion:
 
     def _measure(self, samples: Samples, worker: Worker) -> Plan:
         """Measure the values that might leave the formats of the plan as it is now; return it."""
-        with self.clock.step("measure ranges"), tempfile.TemporaryDirectory() as folder:
+        with self.clock.step("measure ranges"), TemporaryFolder() as folder:
             plan = self.plan()
             try:
                 self._ranges = suspicious_ranges(

@@ -4,13 +4,13 @@ import contextlib
 import dataclasses
 import logging
 import math
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 from onnxcast.conversion import Conversion
 from onnxcast.errors import VerificationError
 from onnxcast.files import collector_paused
+from onnxcast.files.temporary import TemporaryFolder
 from onnxcast.repair import MARGIN, Repair
 from onnxcast.result import Result, Samples, failure_text
 from onnxcast.search import Pins, SearchRecord, pinned_only
@@ -113,7 +113,7 @@ class Verified:
             best[:] = [_proved(result, proof)]
             return prover.used(proof.twin_errors)
 
-        with tempfile.TemporaryDirectory(prefix="onnxcast-") as name, run.clock.step("search"):
+        with TemporaryFolder() as name, run.clock.step("search"):
             search = Repair(
                 model=run.model,
                 plan=run.plan,

@@ -25,6 +25,12 @@ function showModel(main, report) {
 
 function opsets({ before, after }) { return before === after ? String(after) : `${before} raised to ${after}`; }
 
+/** The node of a layer, where a Cast that the source lacks gives its value under its name. */
+function behindCasts(graph, layer, index) {
+  while (index !== undefined && layer.op !== "Cast" && graph[index].op === "Cast" && graph[index].reads) index = graph[index].reads[0];
+  return index;
+}
+
 /** What belongs together by name: nodes, values, decisions. */
 function join(report) {
   const makers = new Map(), byNode = new Map(), groups = new Map(), layers = new Map();
@@ -37,7 +43,7 @@ function join(report) {
     groups.get(group.node).push(group);
   }
   const rows = report.layers.map((layer, order) => {
-    const index = makers.get(layer.value) ?? byNode.get(layer.node);
+    const index = behindCasts(report.graph, layer, makers.get(layer.value)) ?? byNode.get(layer.node);
     const format = report.graph[index]?.format || "other";
     const reach = layer.low === undefined ? undefined : Math.max(-layer.low, layer.high, 0);
     const smallest = layer.smallest ?? reach;

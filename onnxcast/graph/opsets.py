@@ -38,9 +38,18 @@ def onnx_opset(model: ir.Model) -> int | None:
 
 
 def opset_for_cast(dtype: ir.DataType, current: int) -> int:
-    """The least opset from `current` on at which Cast takes `dtype` both as source and target."""
-    wanted = ir.TensorType(dtype)
-    for version in range(current, onnx.defs.onnx_opset_version() + 1):
+    """The least opset from `current` on at which Cast takes `dtype` both as source and target.
+
+    Raises:
+        RefusedError: The installed onnx knows none.
+    """
+    wanted, last = ir.TensorType(dtype), onnx.defs.onnx_opset_version()
+    if current > last:
+        raise RefusedError(
+            f"the model is at opset {current}, the installed onnx knows 1 to {last}: install a "
+            "newer onnx"
+        )
+    for version in range(current, last + 1):
         signature = signature_of("", "Cast", version)
         if signature is None:
             continue

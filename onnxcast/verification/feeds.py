@@ -2,6 +2,7 @@
 
 import pathlib
 import re
+import zipfile
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -130,10 +131,10 @@ def _read_npz(path: pathlib.Path) -> dict[str, Value]:
     try:
         # Opened here, because numpy leaves open what it cannot read.
         with path.open("rb") as stream:
-            file = np.load(stream, allow_pickle=False)
-            if isinstance(file, np.ndarray):
-                raise TypeError("it is one array, not an archive of named ones")  # noqa: TRY301 - told as below
-            return dict(file)
+            if not zipfile.is_zipfile(stream):  # numpy would take it for pickled objects
+                raise TypeError("no whole archive of named arrays; save it by numpy.savez")  # noqa: TRY301 - told as below
+            stream.seek(0)
+            return dict(np.load(stream, allow_pickle=False))
     except Exception as error:  # a damaged file shows in any of a dozen ways
         raise _unreadable(path, error) from error
 

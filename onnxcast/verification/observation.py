@@ -1,12 +1,12 @@
 """Values inside a model, seen by making them graph outputs for a while."""
 
 import pathlib
-import tempfile
 from collections.abc import Iterator, Sequence
 
 import numpy as np
 import onnx_ir as ir
 
+from onnxcast.files.temporary import TemporaryFolder
 from onnxcast.graph.types import ElementTypes, learn_type
 from onnxcast.verification.scratch import place
 from onnxcast.verification.session import Worker
@@ -86,7 +86,7 @@ def observed_types(
         RuntimeFailure: The model does not run.
     """
     values = inner_values(model)
-    with tempfile.TemporaryDirectory(prefix="onnxcast-") as folder:
+    with TemporaryFolder() as folder:
         for name, found in observe(model, names, feeds[:1], worker, pathlib.Path(folder)):
             if isinstance(found[0], np.ndarray):
                 learn_type(values[name], ir.TensorType(ir.DataType.from_numpy(found[0].dtype)))

@@ -18,6 +18,9 @@ from onnxcast.verification.values import Array, Value
 
 __all__ = ["read_samples"]
 
+_MAGIC = (b"\x93NUMPY", b"PK")
+"""How an ``.npy`` file begins, and an ``.npz``."""
+
 
 def read_samples(path: pathlib.Path) -> list[dict[str, Value]]:
     """Read all samples of a file.
@@ -40,6 +43,8 @@ def _array(name: str, value: Any) -> Array:
         data = base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):
         data = text.encode("latin-1")
+    if not data.startswith(_MAGIC):  # numpy would take it for pickled objects
+        raise TypeError(f"{name!r} is no array; save it by Polygraphy's --save-inputs")
     loaded = np.load(io.BytesIO(data), allow_pickle=False)
     if isinstance(loaded, np.ndarray):
         return loaded

@@ -14,13 +14,13 @@ import contextlib
 import dataclasses
 import math
 import pathlib
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import onnx_ir as ir
 
 from onnxcast.files import Source, collector_paused
+from onnxcast.files.temporary import TemporaryFolder
 from onnxcast.verification.comparison import Budget, OutputError, Tolerance, bit_equal, worst
 from onnxcast.verification.prover import Prover, refusal
 from onnxcast.verification.restriction import restricted
@@ -112,7 +112,7 @@ def against(
     Raises:
         RefusedError: The source itself does not run.
     """
-    with tempfile.TemporaryDirectory(prefix="onnxcast-") as folder:
+    with TemporaryFolder() as folder:
         budget = tolerance if isinstance(tolerance, Budget) else Budget(tolerance)
         prover = Prover(source, worker, feeds, budget, pathlib.Path(folder), outputs)
         progress("run the source")
@@ -225,7 +225,7 @@ def first_difference(
     if outputs is not None:
         source = Source(restricted(source.model, outputs), None)
         other = restricted(other, outputs)
-    with tempfile.TemporaryDirectory(prefix="onnxcast-") as folder, refusal():
+    with TemporaryFolder() as folder, refusal():
         path = source.path
         if path is None or is_large(source.model):
             path = pathlib.Path(folder, "source.onnx")

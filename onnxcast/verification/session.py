@@ -11,11 +11,11 @@ import logging
 import pathlib
 import subprocess
 import sys
-import tempfile
 import threading
 from collections.abc import Sequence
 from typing import Any, Literal
 
+from onnxcast.files.temporary import TemporaryFolder
 from onnxcast.verification.budgets import Tolerance
 from onnxcast.verification.children import child_environment, death, killer
 from onnxcast.verification.values import Feeds, Value, read_values, write_values
@@ -62,10 +62,10 @@ class Worker:
     def __init__(self, *, timeout: float | None = None) -> None:
         self._timeout = timeout
         self._child: subprocess.Popen[str] | None = None
-        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._folder: TemporaryFolder | None = None
 
     def __enter__(self) -> "Worker":  # noqa: PYI034 - typing.Self came with Python 3.11
-        self._folder = tempfile.TemporaryDirectory(prefix="onnxcast-")
+        self._folder = TemporaryFolder()
         return self
 
     def __exit__(self, *exception: object) -> None:

@@ -85,6 +85,7 @@ def test_a_bad_model(
         (["-o", "nowhere/out.onnx"], ["no folder"]),
         (["--report", "nowhere/report.json"], ["existing folder"]),
         (["--report", "perceptron.onnx"], ["is a model of this run"]),
+        (["--report", "report.pdf"], ["report.pdf: a page or JSON", ".html or .json"]),
         (["--fast"], ["No such option", "onnxcast optimize --help"]),
         (["more.onnx"], ["more.onnx: no such file"]),
         (["perceptron.onnx"], ["perceptron.float16.onnx: would be written for two models"]),

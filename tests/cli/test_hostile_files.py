@@ -234,3 +234,30 @@ def test_tensors_may_share_all_of_their_bytes(command: Command, tmp_path: Path) 
 def test_the_bounds_let_ordinary_models_pass() -> None:
     """A million nodes of a dozen fields each are within them."""
     assert wire._MOST_UNFOLDED > 1_000_000 * 12 * 128
+
+
+def test_names_do_not_steer_the_terminal(command: Command, tmp_path: Path) -> None:
+    steering = "\x1b[2J\x1b]0;\x07\r\x9b\u202e"
+    node = helper.make_node("Exp", [f"x{steering}"], [f"y{steering}"], name=f"n{steering}")
+    (x, y) = (
+        helper.make_tensor_value_info(f"{name}{steering}", TensorProto.FLOAT, [2]) for name in "xy"
+    )
+    opset = [helper.make_opsetid("", 17)]
+    model = helper.make_model(helper.make_graph([node], "g", [x], [y]), opset_imports=opset)
+    model.ir_version = 8
+    model.producer_name = steering
+    path, result = tmp_path / "model.onnx", tmp_path / "result.onnx"
+    onnx.save(model, path)
+    np.savez(tmp_path / "other.npz", z=np.ones(2, np.float32))
+    for arguments, code in (
+        (["inspect", path, "--dtype", "fp16"], 0),
+        (["optimize", path, "-o", result, "--dtype", "fp16", "--narrow-op", "Exp"], 0),
+        (["explain", path, "--node", f"n{steering}"], 0),
+        (["verify", path, result], 0),
+        (["optimize", path, "-o", result, "--inputs", tmp_path / "other.npz"], 2),
+    ):
+        ran = command(*arguments)
+        assert ran.code == code, ran.err
+        said = (ran.out + ran.err).replace("\n", "")
+        assert said.isprintable()
+        assert "x1b[2J" in said

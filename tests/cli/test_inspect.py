@@ -77,6 +77,18 @@ def test_the_difference_of_two_models(command: Command, perceptron: Path, tmp_pa
     assert changed["product"] == ("float32", "float16")
 
 
+def test_the_difference_counts_an_op_whose_output_a_cast_took_over(
+    command: Command, tmp_path: Path
+) -> None:
+    before, after = tmp_path / "before.onnx", tmp_path / "after.onnx"
+    text = '<ir_version: 8, opset_import: ["": 17]> g (float[2] x) => (float[2] y) { y = Relu (x) }'
+    onnx.save(onnx.parser.parse_model(text), before)
+    made = command("optimize", before, "--narrow-op", "Relu", "-o", after, "--no-verify")
+    assert made.code == 0, made.err
+    found = json.loads(command("inspect", after, "--diff", before, "--json").out)["formats"]
+    assert [(each["op"], each["after"]) for each in found] == [("Relu", "float16")]
+
+
 def test_a_model_does_not_differ_from_itself(command: Command, perceptron: Path) -> None:
     ran = command("inspect", "--diff", perceptron, perceptron)
     assert (ran.code, ran.out) == (0, "no difference in figures, types or formats\n")

@@ -97,6 +97,14 @@ def test_bad_usage_is_one_line(
     assert ran.err.count("\n") == 1
 
 
+def test_a_page_that_cannot_be_written_is_named(command: Command, run: Path) -> None:
+    page = run / f"{'z' * 250}.html"  # there is no room for the end of a temporary name
+    ran = command("zoo", "report", run / "run.jsonl", "-o", page)
+    assert ran.code == 1
+    assert f"report {page}: cannot be written" in ran.err
+    assert ran.err.count("\n") == 1
+
+
 def test_a_broken_report_is_told(command: Command, run: Path) -> None:
     broken = run / "reports/perceptron.all-fp16.json"
     broken.write_text(broken.read_text()[:100])

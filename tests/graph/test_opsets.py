@@ -67,6 +67,11 @@ def test_a_type_without_a_cast_is_refused_on_one_line() -> None:
     assert "\n" not in str(caught.value)
 
 
+def test_an_opset_beyond_the_installed_onnx_is_told() -> None:
+    with pytest.raises(RefusedError, match=r"opset 99, the installed onnx knows 1 to .*newer onnx"):
+        opset_for_cast(ir.DataType.FLOAT16, 99)
+
+
 @pytest.mark.parametrize(
     ("imports", "wanted"),
     [

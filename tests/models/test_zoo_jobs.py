@@ -81,6 +81,21 @@ def test_time_is_limited_for_what_a_job_started_too(
     assert is_gone(int(pid.read_text()))
 
 
+def test_a_job_that_is_ended_leaves_no_temporary_folder(
+    job: Job, break_jobs: Break, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    temporary, made = tmp_path / "temporary", tmp_path / "made"
+    temporary.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(temporary))
+    break_jobs(
+        f"import tempfile, time\nopen({str(made)!r}, 'w').write(tempfile.mkdtemp())\ntime.sleep(60)"
+    )
+    row = run_job(job, Limits(seconds=2))
+    assert row.outcome == "crashed"
+    assert temporary in Path(made.read_text()).parents
+    assert not list(temporary.iterdir())
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux limits the address space")
 def test_memory_is_limited(job: Job, break_jobs: Break) -> None:
     break_jobs(

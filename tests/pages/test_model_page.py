@@ -152,6 +152,21 @@ def test_nothing_is_wider_than_the_window(
     browser.open(written(model_page(report)))
     page, room = browser.ask("[document.body.scrollWidth, document.documentElement.clientWidth]")
     assert page <= room
+    charts = browser.ask(
+        "[...document.querySelectorAll('.chart')].map(each => [each.scrollWidth, each.clientWidth])"
+    )
+    assert len(charts) == 2
+    assert width < 500 or all(chart <= room for chart, room in charts)  # small ones scroll
+
+
+def test_a_layer_is_that_of_its_op_and_not_of_the_cast_behind_it(
+    browser: Browser, written: Written, report: dict[str, Any]
+) -> None:
+    browser.open(written(model_page(report)))
+    graph = report["graph"]
+    rows = browser.ask("join(arguments[0]).rows", report)
+    assert rows
+    assert {row["op"] for row in rows if graph[row["index"]]["op"] != row["op"]} == set()
 
 
 def large(report: dict[str, Any], scopes: bool) -> dict[str, Any]:
