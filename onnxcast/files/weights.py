@@ -75,6 +75,10 @@ class _View(ir.Tensor[ir.TensorProtocol]):
 
     def numpy(self) -> npt.NDArray[Any]:
         """Return the whole tensor, converted, in the storage dtype."""
+        if not isinstance(self.raw, ir.ExternalTensor):
+            source = self.raw.numpy()
+            if source.nbytes <= CHUNK_BYTES:
+                return self.convert(source)
         whole = np.empty(self.size, self.dtype.numpy())
         at = 0
         for piece in chunks(self):
@@ -269,14 +273,16 @@ def weight_range(tensor: ir.TensorProtocol) -> WeightRange:
 def _range_of(job: Job) -> WeightRange:
     # Magnitudes are ordered as their bits are; integers make this several times faster.
     bits = job().view(np.uint32) & _MAGNITUDE
-    has_nonfinite = bool(bits.max() >= _INFINITY)
+    largest = np.maximum.reduce(bits)
+    has_nonfinite = bool(largest >= _INFINITY)
     if has_nonfinite:
         bits = bits[bits < _INFINITY]
-    if bits.max(initial=0) == 0:
+        largest = bits.max(initial=0)
+    if largest == 0:
         return WeightRange(0.0, math.inf, has_nonfinite)
-    largest = _value(bits.max())
     bits -= np.uint32(1)  # 0 becomes the largest number
-    return WeightRange(largest, _value(bits.min() + np.uint32(1)), has_nonfinite)
+    smallest = np.minimum.reduce(bits) + np.uint32(1)
+    return WeightRange(_value(largest), _value(smallest), has_nonfinite)
 
 
 def _value(bits: np.uint32) -> float:
