@@ -1,10 +1,43 @@
 """Walking over a serialised model: its graphs, its functions, and every tensor in them."""
 
-__all__ = ["bodies", "nested", "scopes", "tensors"]
+__all__ = ["Parts", "bodies", "nested", "parts", "scopes", "tensors"]
 
 from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 import onnx
+
+
+class Parts(NamedTuple):
+    """What a model is made of, found once for all who look: nodes are slow to walk over.
+
+    Attributes:
+        scopes: As of `scopes`.
+        attributes: All attributes with their nodes.
+        outside: How many attributes, the first ones, are in no function.
+    """
+
+    scopes: list[onnx.GraphProto | onnx.FunctionProto]
+    attributes: list[tuple[onnx.NodeProto, onnx.AttributeProto]]
+    outside: int
+
+
+def parts(model: onnx.ModelProto) -> Parts:
+    """Walk over `model`."""
+    found: list[onnx.GraphProto | onnx.FunctionProto] = []
+    attributes: list[tuple[onnx.NodeProto, onnx.AttributeProto]] = []
+    outside = None
+    for root in (model.graph, *model.functions):
+        pending = [root]
+        while pending:
+            scope = pending.pop()
+            found.append(scope)
+            for node in scope.node:
+                for attribute in node.attribute:
+                    attributes.append((node, attribute))
+                    pending.extend(_graphs(attribute))
+        outside = len(attributes) if outside is None else outside
+    return Parts(found, attributes, outside or 0)
 
 
 def scopes(model: onnx.ModelProto) -> Iterator[onnx.GraphProto | onnx.FunctionProto]:
@@ -27,28 +60,32 @@ def nested(
 def bodies(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
     """Yield the graphs that are attributes of `node`."""
     for attribute in node.attribute:
-        if attribute.type == onnx.AttributeProto.GRAPH:
-            yield attribute.g
-        elif attribute.type == onnx.AttributeProto.GRAPHS:
-            yield from attribute.graphs
+        yield from _graphs(attribute)
 
 
-def tensors(model: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
+def _graphs(attribute: onnx.AttributeProto) -> Iterable[onnx.GraphProto]:
+    kind = attribute.type
+    if kind == onnx.AttributeProto.GRAPH:
+        return (attribute.g,)
+    return attribute.graphs if kind == onnx.AttributeProto.GRAPHS else ()
+
+
+def tensors(model: Parts) -> Iterator[onnx.TensorProto]:
     """Yield every tensor of `model`: initializers and attributes, dense and sparse."""
-    for scope in scopes(model):
+    for scope in model.scopes:
         if isinstance(scope, onnx.GraphProto):
             yield from scope.initializer
             for sparse in scope.sparse_initializer:
                 yield from (sparse.values, sparse.indices)
-        for node in scope.node:
-            for attribute in node.attribute:
-                yield from _of_attribute(attribute)
+    for _, attribute in model.attributes:
+        yield from _of_attribute(attribute)
 
 
 def _of_attribute(attribute: onnx.AttributeProto) -> Iterator[onnx.TensorProto]:
-    if attribute.type == onnx.AttributeProto.TENSOR:
+    kind = attribute.type
+    if kind == onnx.AttributeProto.TENSOR:
         yield attribute.t
-    elif attribute.type == onnx.AttributeProto.TENSORS:
+    elif kind == onnx.AttributeProto.TENSORS:
         yield from attribute.tensors
-    elif attribute.type == onnx.AttributeProto.SPARSE_TENSOR:
+    elif kind == onnx.AttributeProto.SPARSE_TENSOR:
         yield from (attribute.sparse_tensor.values, attribute.sparse_tensor.indices)

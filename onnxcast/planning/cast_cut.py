@@ -6,7 +6,7 @@ for a model: subgraphs read outer values, and control flow ties what they hand i
 of the source is float32.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -79,6 +79,9 @@ class CastCut:
         self._ids = {group: self._cut.node() for group in free}
         self._by_result = {value: group for group in free for value in group.result_values()}
         self._by_use: dict[Use, Group] = {use: group for group in free for use in _operands(group)}
+        # Who reads a value wide in any case is not here.
+        self._nodes: dict[Use, int] = dict.fromkeys((*fixed.reads, *fixed.rounded), SINK)
+        self._nodes.update((use, self._ids[group]) for use, group in self._by_use.items())
         self._slots = _Slots()
         self._fitting: dict[ir.Value, bool] = {}
 
@@ -137,21 +140,14 @@ class CastCut:
 
     def readers(self, value: ir.Value) -> set[int]:
         """The nodes of all who read `value`."""
-        return set(map(self._reader, self._uses(value)))
+        return {self._nodes.get(use, SOURCE) for use in self._uses(value)}
 
-    def _uses(self, value: ir.Value) -> Iterator[Use]:
+    def _uses(self, value: ir.Value) -> list[Use]:
         """The uses of `value` but those that look at its shape only."""
-        for node, index in value.uses():
-            if not has_meaning(node, Meaning.METADATA):
-                yield node, index
+        uses: list[Use] = [use for use in value.uses() if not has_meaning(use[0], Meaning.METADATA)]
         if value.is_graph_output():
-            yield from self._slots.of(value)
-
-    def _reader(self, use: Use) -> int:
-        group = self._by_use.get(use)
-        if group is not None:
-            return self._ids[group]
-        return SINK if use in self._fixed.reads or use in self._fixed.rounded else SOURCE
+            uses.extend(self._slots.of(value))
+        return uses
 
     def _add(self, value: ir.Value, tainted: Collection[Group]) -> None:
         constant = constant_of(value)

@@ -147,21 +147,23 @@ MEANINGS: tuple[Row, ...] = (
 
 
 @functools.cache
-def _rows_of(domain: str, op_type: str) -> tuple[Row, ...]:
+def _rows_of(domain: str, op_type: str) -> tuple[tuple[Meaning, ...], tuple[Row, ...]]:
+    """The meanings that an op has in any case, and all its rows."""
     name = op_type if domain in ("", "ai.onnx") else f"{domain}.{op_type}"
-    return tuple(row for row in MEANINGS if row.op == name)
+    rows = tuple(row for row in MEANINGS if row.op == name)
+    return tuple(row.meaning for row in rows if row.when is None), rows
 
 
 def has_meaning(node: ir.Node, meaning: Meaning) -> bool:
     """Whether `node` has `meaning` by the table."""
-    for row in _rows_of(node.domain, node.op_type):
-        if row.meaning is meaning and (row.when is None or row.when(node)):
-            return True
-    return False
+    always, rows = _rows_of(node.domain, node.op_type)
+    if meaning in always or len(always) == len(rows):  # this is asked most, of most ops
+        return meaning in always
+    return any(row.meaning is meaning and row.when is not None and row.when(node) for row in rows)
 
 
 def multiplied(node: ir.Node) -> int:
     """How many first operands a matmul-like `node` multiplies; 0 for any other."""
-    rows = _rows_of(node.domain, node.op_type)
+    _, rows = _rows_of(node.domain, node.op_type)
     known = (row.multiplied for row in rows if row.meaning is Meaning.MATMUL)
     return next(known, 0) if has_meaning(node, Meaning.MATMUL) else 0
