@@ -8,7 +8,7 @@ import dataclasses
 import enum
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
-from typing import cast
+from typing import Any
 
 import onnx_ir as ir
 
@@ -72,14 +72,19 @@ class Group:
     def operand_values(self) -> list[ir.Value]:
         """The operands' values, and those that bodies give."""
         inputs = self.node.inputs
-        given = (body.outputs[index] for body, index in self.exits) if self.exits else ()
         # None of those is left out, as it would have no type.
-        return [*cast("list[ir.Value]", [inputs[index] for index in self.operands]), *given]
+        values: list[Any] = [inputs[index] for index in self.operands]
+        if self.exits:
+            values.extend(body.outputs[index] for body, index in self.exits)
+        return values
 
     def result_values(self) -> list[ir.Value]:
         """The results' values, and those that bodies take."""
         outputs = self.node.outputs
-        return [*[outputs[index] for index in self.results], *self.entries]
+        values = [outputs[index] for index in self.results]
+        if self.entries:
+            values.extend(self.entries)
+        return values
 
 
 def find_groups(graphs: Iterable[ir.Graph], types: ElementTypes) -> list[Group]:
@@ -109,6 +114,11 @@ def _groups_of(
     joined = [[variable] for variable in members]
     if len(members) > 1 and signature is not None:
         joined = _joined(node, signature, members, types, function_bodies)
+    if len(joined) == 1 == len(joined[0]):
+        ((variable, (only_operands, only_results)),) = members.items()
+        tensors = variable not in not_tensors
+        yield Group(node, variable, tuple(only_operands), tuple(only_results), kind, tensors)
+        return
     for variables in joined:
         operands = sorted(index for variable in variables for index in members[variable][0])
         results = sorted(index for variable in variables for index in members[variable][1])
@@ -132,15 +142,18 @@ def _members(
     members: _Members = {}
     not_tensors: set[str] = set()
     for side, index, value in _named_values(node):
+        type_ = types.of(value)
+        is_tensor, is_float = type(type_) is ir.TensorType, _is_float(type_)
+        if is_tensor and not is_float:
+            continue
         variable: str | None = ""
         if signature is not None:
             variable = signature.result(index) if side else signature.operand(index)
         if variable is None or (side, index) in elsewhere:
             continue
-        type_ = types.of(value)
-        if type(type_) is not ir.TensorType:
+        if not is_tensor:
             not_tensors.add(variable)
-        if _is_float(type_):
+        if is_float:
             members.setdefault(variable, ([], []))[side].append(index)
     return members, not_tensors
 
