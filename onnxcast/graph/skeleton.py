@@ -13,6 +13,9 @@ __all__ = ["skeleton"]
 _LARGE = 1024
 """Initializers of more bytes are no shapes, and are not handed to the inference."""
 
+_MATRIX = 2
+"""The rank from which on a tensor is no shape either."""
+
 _Scope = tuple[ir.Graph, onnx.GraphProto | onnx.FunctionProto]
 
 
@@ -21,8 +24,8 @@ def skeleton(model: ir.Model, *, valid: bool = False) -> onnx.ModelProto:
 
     Args:
         model: It is not changed.
-        valid: Whether it is a model for onnx's checker, too: initializers are whole, but for the
-            large ones of the main graph, which are graph inputs.
+        valid: Whether it is a model for onnx's checker, too: initializers are whole, but for those
+            of the main graph that no shape is inferred from, which are graph inputs.
 
     Raises:
         onnx_ir.serde.SerdeError: A tensor cannot be read.
@@ -90,18 +93,22 @@ def _add_light(graph: ir.Graph, proto: onnx.GraphProto) -> None:
 
 
 def _add_whole(graph: ir.Graph, proto: onnx.GraphProto, *, as_inputs: bool) -> None:
-    """Copy the initializers of `graph`, or take large ones for inputs that may be anything."""
+    """Copy the initializers of `graph`, or take what is no shape for inputs of its type."""
     for name, value in graph.initializers.items():
         tensor = value.const_value
         if tensor is None:
             continue
-        if not as_inputs or tensor.nbytes <= _LARGE:
+        # Matrices are weights: to round and copy them takes longer than all the rest.
+        if not as_inputs or (len(tensor.shape) < _MATRIX and tensor.nbytes <= _LARGE):
             copy = proto.initializer.add()
             ir.serde.serialize_tensor_into(copy, tensor)
             copy.name = name
         elif not value.is_graph_input():
-            kind = name, tensor.dtype, tensor.shape.numpy()
-            proto.input.append(onnx.helper.make_tensor_value_info(*kind))
+            type_ = proto.input.add(name=name).type.tensor_type
+            type_.elem_type = tensor.dtype
+            type_.shape.SetInParent()  # also of a scalar
+            for size in tensor.shape.numpy():
+                type_.shape.dim.add(dim_value=size)
 
 
 def _nodes(graph: ir.Graph, proto: onnx.GraphProto | onnx.FunctionProto) -> Iterator[_Scope]:
