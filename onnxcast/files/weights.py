@@ -60,10 +60,11 @@ class _View(ir.Tensor[ir.TensorProtocol]):
     def __init__(
         self, source: ir.TensorProtocol, dtype: ir.DataType, name: str | None = None
     ) -> None:
+        shape = source.shape
         super().__init__(
             source,
             dtype,
-            shape=ir.Shape(source.shape.numpy()),
+            shape=shape if type(shape) is ir.Shape and shape.frozen else ir.Shape(shape.numpy()),
             name=source.name if name is None else name,
             doc_string=source.doc_string,
             metadata_props=dict(source.metadata_props) or None,

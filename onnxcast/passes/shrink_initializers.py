@@ -112,7 +112,7 @@ class ShrinkInitializersPass(ir.passes.InPlacePass):
         narrow = NarrowedTensor(tensor, dtype)
         set_constant(value, narrow)
         absorb_casts(value.consumers(), value)
-        before = tensor.nbytes
+        before = narrow.size * tensor.dtype.bitwidth // 8
         ShrinkInitializersPass.tensor_shrink += before
         message = f"stored as {formats.of(dtype).name}, {before - narrow.nbytes} bytes less"
         self._note(Code.INITIALIZER_SHRUNK, value, message)
