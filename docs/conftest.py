@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[1]
 SET_UP = "pip install onnxcast"
 """The one command that is not run: the installed wheel has a test of its own."""
 
-_COMMAND = re.compile(r"^\$ (.*(?:<<'(\w+)'\n(?:.*\n)*?\2)?)\n?((?:(?!\$ ).*\n?)*)", re.MULTILINE)
+_COMMAND = re.compile(r"^\$ (.*?<<'(\w+)'\n(?:.*\n)*?\2$|.*)\n?((?:(?!\$ ).*\n?)*)", re.MULTILINE)
 _FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 

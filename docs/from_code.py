@@ -13,9 +13,8 @@ import click
 from sphinx.application import Sphinx
 
 import onnxcast.passes
-from onnxcast.diagnostics import Code
+from onnxcast.codes import known_codes
 from onnxcast.passes.shrink_initializers import ShrinkGuard
-from onnxcast.planning import Reason
 from onnxcast.policy import MEANINGS, TOKENS, Meaning
 from onnxcast.targets import Target, all_targets, short_name, tables
 
@@ -79,6 +78,7 @@ def _target_parts(target: Target) -> Iterator[str]:
             ("element types", "any" if takes is None else ", ".join(map(short_name, takes))),
             ("operators", "those of ONNX alone" if target.one_domain else "any"),
             ("8-bit float with 4 exponent bits", short_name(target.float8e4)),
+            ("next command", f"`{target.command}`" if target.command else "none"),
             ("digest", f"`{target.digest}`"),
         ),
     )
@@ -148,18 +148,27 @@ def _codes_page() -> str:
     return "\n\n".join(
         (
             "# Codes",
-            "What `onnxcast` prints and what stands in its reports, each with its meaning.",
+            "What `onnxcast` prints and what stands in its reports, as `onnxcast explain` has it.",
             "## Reasons",
             "Why a type group has its format:",
-            _table(("reason", "is"), ((each.name, each.value) for each in Reason)),
+            _codes("reason"),
             "## Findings",
             "What a pass did, or left alone:",
-            _table(("code", "is"), ((each.value, each.name) for each in Code)),
+            _codes("finding"),
+            "## Errors",
+            "What ends a run; the exit code is that of the error:",
+            _codes("error"),
             "## Guards of constants",
             "Why a constant that a narrowing Cast reads stays as it is:",
             _table(("guard", "is"), ((each.name, each.value) for each in ShrinkGuard)),
         )
     )
+
+
+def _codes(kind: str) -> str:
+    found = {text.code: text for text in known_codes().values() if text.kind == kind}
+    rows = ((text.code, text.short, text.long) for text in found.values())
+    return _table(("code", "is", "more"), rows)
 
 
 def _meanings_page() -> str:

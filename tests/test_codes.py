@@ -34,10 +34,10 @@ def test_nothing_is_explained_that_does_not_exist() -> None:
 
 
 def test_options_in_the_texts_exist() -> None:
-    from onnxcast_cli.main import _onnxcast
+    from onnxcast_cli import command
     from onnxcast_cli.optimize import optimize
 
-    assert _onnxcast.commands["optimize"] is optimize
+    assert command.commands["optimize"] is optimize
     known = {option for each in optimize.params for option in each.opts}
     for text in known_codes().values():
         assert set(re.findall(r"--[a-z0-9-]+", text.long)) <= known, text

@@ -1,4 +1,4 @@
-"""A folder as optimum writes it: each model in it is converted, all else is taken along."""
+"""A folder as optimum writes it: all its models are converted, and share their data as before."""
 
 import shutil
 import sys
@@ -8,7 +8,7 @@ import onnxcast
 
 source, output = map(Path, sys.argv[1:])
 shutil.copytree(source, output, ignore=shutil.ignore_patterns("*.onnx", "*.onnx_data"))
-for path in sorted(source.rglob("*.onnx")):
-    result = onnxcast.optimize(path, fp32_cast="all-fp16")
-    result.save(output / path.relative_to(source))
-    print(path.name, result.report.before.tensor_bytes, "->", result.report.after.tensor_bytes)
+models = {output / path.relative_to(source): path for path in sorted(source.rglob("*.onnx"))}
+results = {new: onnxcast.optimize(old, fp32_cast="all-fp16") for new, old in models.items()}
+for path in onnxcast.save_together(results):
+    print(path, path.stat().st_size)

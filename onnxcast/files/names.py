@@ -38,22 +38,22 @@ def check_names(model: Parts, shown: str) -> None:
     """
     for scope in model.scopes:
         _check_text(_names(scope), shown)
-    _check_text([attribute.name for _, attribute in model.attributes], shown)
+    _check_text([attribute.name for _, attribute, _ in model.attributes], shown)
 
 
 def check_attributes(model: Parts, shown: str) -> None:
-    """Check that attributes have a type, and refer to those of a function only inside one.
+    """Check that attributes have a type, and refer only to those of the function around them.
 
     Raises:
         InputError: One is not so.
     """
-    for index, (node, attribute) in enumerate(model.attributes):
+    for node, attribute, declared in model.attributes:
         if attribute.type == onnx.AttributeProto.UNDEFINED:
             raise InputError(f"{_shown(attribute, node, shown)} has no type; wanted one")
-        if index < model.outside and attribute.ref_attr_name:
+        if attribute.ref_attr_name and attribute.ref_attr_name not in declared:
             raise InputError(
-                f"{_shown(attribute, node, shown)} refers to {attribute.ref_attr_name!r} of a "
-                "function, outside any; wanted a value"
+                f"{_shown(attribute, node, shown)} refers to {attribute.ref_attr_name!r}, which no "
+                "function around it declares; wanted a value"
             )
 
 

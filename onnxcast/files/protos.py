@@ -13,31 +13,30 @@ class Parts(NamedTuple):
 
     Attributes:
         scopes: As of `scopes`.
-        attributes: All attributes with their nodes.
-        outside: How many attributes, the first ones, are in no function.
+        attributes: All attributes, each with its node and the names of the attributes that the
+            function around it declares; none outside functions.
     """
 
     scopes: list[onnx.GraphProto | onnx.FunctionProto]
-    attributes: list[tuple[onnx.NodeProto, onnx.AttributeProto]]
-    outside: int
+    attributes: list[tuple[onnx.NodeProto, onnx.AttributeProto, frozenset[str]]]
 
 
 def parts(model: onnx.ModelProto) -> Parts:
     """Walk over `model`."""
-    found: list[onnx.GraphProto | onnx.FunctionProto] = []
-    attributes: list[tuple[onnx.NodeProto, onnx.AttributeProto]] = []
-    outside = None
+    found = Parts([], [])
     for root in (model.graph, *model.functions):
+        declared = frozenset[str]()
+        if isinstance(root, onnx.FunctionProto):
+            declared = frozenset((*root.attribute, *(each.name for each in root.attribute_proto)))
         pending = [root]
         while pending:
             scope = pending.pop()
-            found.append(scope)
+            found.scopes.append(scope)
             for node in scope.node:
                 for attribute in node.attribute:
-                    attributes.append((node, attribute))
+                    found.attributes.append((node, attribute, declared))
                     pending.extend(_graphs(attribute))
-        outside = len(attributes) if outside is None else outside
-    return Parts(found, attributes, outside or 0)
+    return found
 
 
 def scopes(model: onnx.ModelProto) -> Iterator[onnx.GraphProto | onnx.FunctionProto]:
@@ -77,7 +76,7 @@ def tensors(model: Parts) -> Iterator[onnx.TensorProto]:
             yield from scope.initializer
             for sparse in scope.sparse_initializer:
                 yield from (sparse.values, sparse.indices)
-    for _, attribute in model.attributes:
+    for _, attribute, _ in model.attributes:
         yield from _of_attribute(attribute)
 
 

@@ -37,7 +37,7 @@ def make_dense(model: Parts, folder: str, shown: str) -> None:
             for sparse in scope.sparse_initializer:
                 scope.initializer.append(_dense(sparse, folder, shown))
             del scope.sparse_initializer[:]
-    for node, attribute in model.attributes:
+    for node, attribute, _ in model.attributes:
         if attribute.type == onnx.AttributeProto.SPARSE_TENSOR:
             _densify_constant(node, attribute, folder, shown)
 

@@ -88,7 +88,7 @@ def _type_checks(
     model = onnx.ModelProto(graph=graph, functions=[body], opset_import=opsets, ir_version=8)
     try:
         onnx.shape_inference.infer_shapes(model, check_type=True, strict_mode=True)
-    except onnx.shape_inference.InferenceError:
+    except (onnx.shape_inference.InferenceError, ValueError):  # ValueError: a type that is none
         return False
     return True
 

@@ -9,6 +9,7 @@ import onnx
 import onnx_ir as ir
 
 from onnxcast.files import protos
+from onnxcast.graph.check import leaves_out_operands
 from onnxcast.graph.skeleton import skeleton
 from onnxcast.graph.walk import bodies
 
@@ -66,6 +67,8 @@ class Shapes:
 
     @functools.cached_property
     def _inferred(self) -> Mapping[ir.Value, onnx.TensorShapeProto]:
+        if leaves_out_operands(self._model):
+            return {}
         try:
             proto = onnx.shape_inference.infer_shapes(skeleton(self._model), data_prop=True)
         except Exception as error:  # a shape is a bonus, whatever goes wrong

@@ -146,6 +146,11 @@ def nested(_folder: Path) -> bytes:
     return b"\x08\x08" + message(7, body)
 
 
+def not_text(_folder: Path) -> bytes:
+    """A graph whose name is no UTF-8."""
+    return bytes(small().SerializeToString()).replace(b"agraph", b"\xffgraph")
+
+
 def bomb(_folder: Path) -> bytes:
     """Nodes of two bytes each."""
     return b"\x08\x08" + message(7, message(1, b"") * 3000)
@@ -191,6 +196,7 @@ def packed_bomb(_folder: Path) -> bytes:
         (twice("node"), "'y' has been used as output names multiple times"),
         (cyclic, "topologically sorted"),
         (recursive, "recursive"),
+        (not_text, "the name b'\\xffgraph' is not UTF-8"),
         (nested, "more than 100 messages inside one another"),
         (bomb, "unfold to more than 300000 beyond"),
         (packed_bomb, "unfold to more than 300000 beyond"),

@@ -87,7 +87,8 @@ def test_a_large_initializer_has_a_shape_and_no_content() -> None:
 
 
 def test_a_cast_that_came_later_has_the_shape_of_what_it_reads() -> None:
-    model = ir.from_proto(onnx.parser.parse_model(NESTED))
+    # A call that leaves an operand out is not handed to the inference.
+    model = ir.from_proto(onnx.parser.parse_model(NESTED.replace("(e, )", "(e, k)")))
     shapes = Shapes(model)
     value = next(node for node in model.graph if node.op_type == "Reshape").outputs[0]
     known = shapes.of(value)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
+import onnxruntime
 import pytest
 
 from onnxcast import formats
@@ -34,6 +35,8 @@ from onnxcast.policy import (
 )
 from tests.policy.examples import EXAMPLES, SCATTER_ND_ADD, Example
 from tests.policy.test_meanings import run
+
+OLD_MAX_POOL = tuple(map(int, onnxruntime.__version__.split(".")[:2])) < (1, 29)
 
 Array = npt.NDArray[Any]
 Rounding = Callable[[Array], Array]
@@ -67,7 +70,11 @@ def rounding(format_: Format, saturates: bool) -> Rounding:
 
 
 NUMBERS = (FLOAT16, BFLOAT16, FLOAT8E4M3FN, FLOAT8E5M2)
-OTHERS = (FLOAT8E4M3FNUZ, FLOAT8E5M2FNUZ, FLOAT4E2M1, FLOAT6E3M2)
+OTHERS = [
+    each
+    for each in (FLOAT8E4M3FNUZ, FLOAT8E5M2FNUZ, FLOAT4E2M1, FLOAT6E3M2)
+    if each.dtype is not None  # earlier versions of onnx_ir lack float6
+]
 
 
 def cases(op: str, format_: Format, seed: int = 0) -> Iterator[tuple[Array, Array | None]]:
@@ -126,6 +133,8 @@ def roundings(row: Properties) -> Iterator[tuple[Format, Rounding]]:
 
 @pytest.mark.parametrize("row", PROPERTIES, ids=lambda row: row.op)
 def test_a_closed_op_gives_numbers_of_the_format_for_such(row: Properties) -> None:
+    if row.op == "MaxPool" and OLD_MAX_POOL:
+        pytest.skip("before 1.29 onnxruntime's MaxPool makes the lowest number of -inf")
     for format_, to_narrow in roundings(row):
         assert is_closed(subject(row.op).subject(), format_)
         for x, w in cases(row.op, format_):
