@@ -20,7 +20,7 @@ import onnx_ir as ir
 from onnxcast.errors import InputError
 from onnxcast.files.ahead import ahead
 from onnxcast.files.atomic import open_beside, settle
-from onnxcast.files.protos import tensors
+from onnxcast.files.protos import parts, tensors
 from onnxcast.files.slots import Slot
 from onnxcast.files.weights import Job, NarrowedTensor, WidenedTensor, byte_jobs
 from onnxcast.files.wire import parse_file
@@ -141,7 +141,7 @@ def _own_data(output: Path) -> set[Path]:
         model = parse_file(output)
     except InputError:  # what is replaced need not be a model
         return set()
-    entries = (entry for tensor in tensors(model) for entry in tensor.external_data)
+    entries = (entry for tensor in tensors(parts(model)) for entry in tensor.external_data)
     return {found[entry.value] for entry in entries if entry.value in found}
 
 

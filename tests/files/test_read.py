@@ -12,6 +12,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from onnxcast.errors import InputError
 from onnxcast.files import collector_paused, read, read_model
+from onnxcast.files.protos import parts
 from onnxcast.files.sparse import make_dense
 
 WEIGHT = np.arange(1024, dtype=np.float32) - 100
@@ -511,7 +512,7 @@ def test_sparse_tensor_too_large_to_be_dense_is_refused() -> None:
 def test_no_sparse_tensor_is_left() -> None:
     for where in ("initializer", "constant", "branch"):
         model = with_sparse(np.array([1, 5]), where)
-        make_dense(model, "", "m")
+        make_dense(parts(model), "", "m")
         assert "sparse" not in str(model)
 
 
