@@ -516,6 +516,24 @@ def test_no_sparse_tensor_is_left() -> None:
         assert "sparse" not in str(model)
 
 
+def test_what_lives_on_is_old_to_the_collector() -> None:
+    with collector_paused(keeps=True):
+        made: list[list[int]] = [[] for _ in range(10_000)]
+    young = {id(each) for generation in (0, 1) for each in gc.get_objects(generation)}
+    assert young.isdisjoint(map(id, made))
+    assert gc.get_freeze_count() == 0
+
+
+def test_what_others_have_frozen_stays_so() -> None:
+    gc.freeze()
+    try:
+        with collector_paused(keeps=True):
+            pass
+        assert gc.get_freeze_count() > 0
+    finally:
+        gc.unfreeze()
+
+
 @pytest.mark.parametrize("enabled", [True, False])
 def test_collector_is_paused_and_comes_back(enabled: bool) -> None:
     def fail() -> None:
