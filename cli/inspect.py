@@ -82,12 +82,10 @@ def _planned(model: "ir.Model", plan: "Plan", narrowing: dict[str, Any]) -> dict
 def _facts(model: "ir.Model", target: "Target") -> dict[str, Any]:
     from onnxcast.files import tensor_slots
     from onnxcast.formats import of
-    from onnxcast.graph.walk import model_graphs, op_name
+    from onnxcast.graph.walk import model_nodes, op_name
     from onnxcast.report import measure
 
-    nodes: Counter[str] = Counter()
-    for graph in model_graphs(model):
-        nodes.update(map(op_name, graph))
+    nodes = Counter(map(op_name, model_nodes(model)))
     tensors: Counter[str] = Counter()
     for slot in tensor_slots(model):
         format_ = of(slot.tensor.dtype)

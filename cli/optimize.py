@@ -6,17 +6,15 @@ import contextlib
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from rich.progress import DownloadColumn
 
-from onnxcast.errors import InputError, RefusedError
+from onnxcast.errors import InputError
 
 from .check import check_models
-from .console import bar, print_json, say, silence, spinner, warn
+from .console import print_json, say, silence, spinner, warn
 from .destinations import check_destinations, format_name
 from .layout import check_data, is_external, layout
 from .options import (
@@ -31,9 +29,9 @@ from .options import (
     shapes,
     tolerance,
 )
-from .pages import model_page
 from .tasks import Task, check_tasks, make_tasks
 from .warnings import warn_of
+from .writing import write_results
 
 if TYPE_CHECKING:
     from onnxcast import Result
@@ -232,7 +230,7 @@ def optimize(
     if check:
         return check_models(tasks, convert, as_json=as_json)
     results = {task: convert(task) for task in tasks}
-    files = _write(results, force=force, external=external, location=location)
+    files = write_results(results, force=force, external=external, location=location)
     for result in results.values():
         warn_of(result, made_up=inputs is None)
     with _printed_if_possible():
@@ -274,47 +272,3 @@ def _printed_if_possible() -> Iterator[None]:
         silence(sys.stdout)
         if not isinstance(error, BrokenPipeError):  # else whoever read our output has left
             warn(f"the results cannot be printed ({error.strerror}): the files are written")
-
-
-def _write(
-    results: Mapping[Task, "Result"], *, force: bool, external: bool | None, location: str | None
-) -> list[Path]:
-    """Write models and reports, all or none of those that share data; return the files."""
-    import onnxcast
-    from onnxcast.files.atomic import open_beside, settle
-
-    reports = {report: result for task, result in results.items() for report in task.reports}
-    outputs: dict[Path, Result] = {task.output: result for task, result in results.items()}
-    what = "write " + ", ".join(output.name for output in outputs)
-    report: Path | None = None
-    try:
-        with ExitStack() as undo, bar(DownloadColumn()) as show:
-            waiting = {}
-            for report, result in reports.items():
-                waiting[report] = open_beside(report, undo)
-                waiting[report].write(_text(result, report).encode())
-            report = None
-            files = onnxcast.save_together(
-                outputs,
-                force=force,
-                external=external,
-                location=location,
-                progress=lambda done, total: show(done, total, what),
-            )
-            for report, file in waiting.items():
-                settle(file, report)
-            undo.pop_all()
-    except OSError as error:
-        if report is None:
-            raise
-        raise RefusedError(
-            f"report {report}: cannot be written ({error.strerror}); name another file"
-        ) from None
-    return [*files, *reports]
-
-
-def _text(result: "Result", report: Path) -> str:
-    """The report as a page or as JSON, by the name of its file."""
-    if report.suffix.lower() in (".html", ".htm"):
-        return model_page(result.report.to_dict())
-    return result.report.to_json()

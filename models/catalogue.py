@@ -194,7 +194,7 @@ CATALOGUE: tuple[Entry, ...] = (
     *_made("traps_ranges", "ranges", "edge_float_index", "edge_range_traps", "edge_reductions"),
     *_made("traps_ranges", "digit classification", "digits_overflow_ts"),
     *_exported(
-        "exports_vision",
+        "vision",
         ("torch",),
         convnext_dyn="image classification",
         digits_resnet_dyn="digit classification",
@@ -207,7 +207,7 @@ CATALOGUE: tuple[Entry, ...] = (
         yolo_nms_ts="detection",
     ),
     *_exported(
-        "exports_text",
+        "text",
         ("torch",),
         bert_tiny_dyn="text encoder",
         bert_tiny_ts="text encoder",
@@ -219,7 +219,7 @@ CATALOGUE: tuple[Entry, ...] = (
         t5_encoder_ts="text encoder",
     ),
     *_exported(
-        "exports_other",
+        "other",
         ("torch",),
         cond_if_dyn="control flow",
         diffusion_block_ts="diffusion",
@@ -228,7 +228,7 @@ CATALOGUE: tuple[Entry, ...] = (
         whisper_enc_dyn="speech encoder",
     ),
     *_exported(
-        "exports_tables",
+        "tables",
         ("sklearn", "skl2onnx"),
         skl_gbr="regression trees",
         skl_mlp="perceptron",

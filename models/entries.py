@@ -25,7 +25,7 @@ class Made:
     """A model that seeded code of ours builds, with its samples.
 
     Attributes:
-        module: The module of this package that has the code.
+        module: The module of `onnxcast_models.recipes` that has the code.
     """
 
     module: str
@@ -77,7 +77,7 @@ class Exported:
     """A model that a seeded recipe exports: random weights, or trained on the spot.
 
     Attributes:
-        module: The module of this package that has the recipe.
+        module: The module of `onnxcast_models.recipes` that has the recipe.
         needs: The packages that it imports; all are in the extra ``zoo``.
     """
 

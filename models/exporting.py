@@ -9,14 +9,14 @@ import importlib
 import sys
 from pathlib import Path
 
-from .built import Built
 from .fetch import keep_built
+from .recipes.built import Built
 
 
 def main() -> None:
     """Write the model with its samples and labels."""
     module, name, path = sys.argv[1:]
-    built: Built = importlib.import_module(f".{module}", __package__).RECIPES[name]()
+    built: Built = importlib.import_module(f".recipes.{module}", __package__).RECIPES[name]()
     keep_built(Path(path), built)
 
 

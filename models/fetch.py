@@ -19,10 +19,10 @@ import numpy as np
 
 from onnxcast import RefusedError
 
-from .built import Array, Built, Sample
 from .cache import keep, sha256
 from .entries import Entry, Exported, Installed, Made, Packaged, Wheel
-from .samples import SAMPLES
+from .recipes.built import Array, Built, Sample
+from .recipes.samples import SAMPLES
 from .subjects import Subject, subject_of
 from .wheels import member_of
 
@@ -68,7 +68,7 @@ def _identity(entry: Entry) -> str:
 
 
 def _recipe(origin: Exported) -> bytes:
-    return Path(__file__).with_name(f"{origin.module}.py").read_bytes()
+    return Path(__file__).parent.joinpath("recipes", f"{origin.module}.py").read_bytes()
 
 
 def _put(entry: Entry, path: Path) -> None:
@@ -78,10 +78,8 @@ def _put(entry: Entry, path: Path) -> None:
         for file in sorted(_FILES.glob(f"{Path(origin.file).stem}.*")):
             keep(path.with_name(file.name), file.read_bytes())
     elif isinstance(origin, Made):
-        built: Built = importlib.import_module(f".{origin.module}", __package__).MODELS[
-            entry.name
-        ]()
-        keep_built(path, built)
+        made = importlib.import_module(f".recipes.{origin.module}", __package__)
+        keep_built(path, made.MODELS[entry.name]())
     elif isinstance(origin, Exported):
         _export(entry.name, origin, path)
     else:

@@ -3,7 +3,7 @@
 Whatever becomes of that process, there is a row. It ends with the one that started it.
 """
 
-__all__ = ["Job", "Limits", "child_environment", "run_job"]
+__all__ = ["Job", "Limits", "run_job"]
 
 import contextlib
 import dataclasses
@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from onnxcast.files.temporary import TemporaryFolder
+from onnxcast.verification.children import child_environment, death
 
 from .rows import Mode, Outcome, Row
 from .subjects import Subject
@@ -144,13 +145,8 @@ def run_job(
             return dataclasses.replace(row, seconds=round(seconds, 2))
         cause = f"took more than {limits.seconds:g} seconds" if limit == "time" else limit
         log.seek(0)
-        return job.row("crashed", cause or _death(child.returncode, log.read()), seconds=seconds)
-
-
-def child_environment() -> dict[str, str]:
-    """The environment in which a child finds the packages that this process uses."""
-    paths = [path for path in sys.path if path]
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
+        cause = cause or f"its process {death(child.returncode, log.read())}"
+        return job.row("crashed", cause, seconds=seconds)
 
 
 def _start(folder: str, told: Any, log: Any) -> "subprocess.Popen[bytes]":
@@ -196,16 +192,3 @@ def _told(output: bytes) -> Row | None:
         return Row.from_dict(json.loads(output))
     except (ValueError, TypeError):
         return None
-
-
-def _death(code: int, log: bytes) -> str:
-    """What a dead child died of."""
-    lines = [line.strip() for line in log.decode(errors="replace").split("\n") if line.strip()]
-    last = f": {lines[-1]}" if lines else ""
-    if code >= 0:
-        return f"its process exited with status {code}{last}"
-    try:
-        name = signal.Signals(-code).name
-    except ValueError:
-        name = f"signal {-code}"
-    return f"its process was killed by {name}{last}"

@@ -7,14 +7,14 @@ from pathlib import Path
 import numpy as np
 import onnx_ir as ir
 
-from onnxcast.files import commit
 from onnxcast.files.temporary import TemporaryFolder
 from onnxcast.verification.feeds import input_specs, load_feeds
+from onnxcast.verification.scratch import place
 from onnxcast.verification.session import Worker
 from onnxcast.verification.twin import build_twin
 
-from .built import Array
 from .jobs import Job
+from .recipes.built import Array
 
 
 def labels_right(job: Job, result: ir.Model) -> tuple[int, int, int] | None:
@@ -41,7 +41,7 @@ def labels_right(job: Job, result: ir.Model) -> tuple[int, int, int] | None:
     assert output
     with TemporaryFolder() as folder, Worker() as worker:
         twin = Path(folder, "twin.onnx")
-        commit(build_twin(result).model, twin)
+        place(build_twin(result).model, twin)
         before, after = (
             worker.run(path, feeds, level="disable_all", outputs=[output])
             for path in (Path(job.model), twin)

@@ -15,7 +15,7 @@ import onnx_ir as ir
 import onnxcast
 from onnxcast.files import tensor_slots
 from onnxcast.files.temporary import TemporaryFolder
-from onnxcast.graph.walk import model_graphs
+from onnxcast.graph.walk import model_nodes
 from onnxcast.policy import multiplied
 from onnxcast.verification.comparison import OutputError, Tolerance
 
@@ -154,9 +154,8 @@ def narrow_share(model: ir.Model) -> float | None:
 
 
 def _weights(model: ir.Model) -> Iterator[ir.TensorProtocol]:
-    for graph in model_graphs(model):
-        for node in graph:
-            yield from _constants(node.inputs[: multiplied(node)])
+    for node in model_nodes(model):
+        yield from _constants(node.inputs[: multiplied(node)])
 
 
 def _constants(values: Iterable[ir.Value | None]) -> Iterator[ir.TensorProtocol]:

@@ -14,6 +14,7 @@ from onnxcast.report import versions
 from .rows import Row
 
 _FORMAT = 1
+_BEGINS = b'{"format": '
 
 
 class Store:
@@ -34,8 +35,11 @@ class Store:
         self.rows: list[Row] = []
         head = {"format": _FORMAT, "versions": versions()}
         try:
-            whole = _whole(path) if path.exists() else b""
+            data = path.read_bytes() if path.exists() else b""
+            whole = _whole(data)
             lines = _lines(whole)
+            if not (data.startswith(_BEGINS) or _BEGINS.startswith(data)):
+                raise _foreign(path)
             if lines:
                 self._check(_head(path, lines[0]), head)
                 self.rows = list(_rows(path, lines[1:]))
@@ -87,7 +91,7 @@ def read_rows(path: Path) -> list[Row]:
         InputError: `path` cannot be read or is no result store.
     """
     try:
-        lines = _lines(_whole(path))
+        lines = _lines(_whole(path.read_bytes()))
     except OSError as error:
         raise InputError(
             f"{path}: cannot be read ({error.strerror or error}); wanted results of zoo run"
@@ -96,9 +100,8 @@ def read_rows(path: Path) -> list[Row]:
     return list(_rows(path, lines[1:]))
 
 
-def _whole(path: Path) -> bytes:
-    """The file up to its last line feed: what stands behind it was cut off."""
-    data = path.read_bytes()
+def _whole(data: bytes) -> bytes:
+    """A file up to its last line feed: what stands behind it was cut off."""
     return data[: data.rfind(b"\n") + 1]
 
 
@@ -113,7 +116,11 @@ def _head(path: Path, line: str) -> dict[str, Any]:
             return dict(head)
     except (ValueError, KeyError, TypeError):
         pass
-    raise InputError(f"{path}: not a file of results; wanted one that zoo run --results wrote")
+    raise _foreign(path)
+
+
+def _foreign(path: Path) -> InputError:
+    return InputError(f"{path}: not a file of results; wanted one that zoo run --results wrote")
 
 
 def _rows(path: Path, lines: list[str]) -> Iterator[Row]:

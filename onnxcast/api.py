@@ -201,7 +201,7 @@ def optimize(  # noqa: PLR0913 - one keyword per option, as on the command line
         lock.check_target(chosen.name, chosen.digest)
     deadline = math.inf if budget_seconds is None else time.monotonic() + budget_seconds
     clock = Clock(progress)
-    with collector_paused():
+    with collector_paused(keeps=not verify):
         with clock.step("read the model"):
             source = read_source(model)
         run = Conversion(source, request, chosen, clock, asked_for)

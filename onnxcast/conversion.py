@@ -13,7 +13,6 @@ from onnxcast.drawing import draw
 from onnxcast.errors import RefusedError
 from onnxcast.files import Source
 from onnxcast.files.temporary import TemporaryFolder
-from onnxcast.graph.check import fault
 from onnxcast.graph.opsets import onnx_opset, wanted_opset
 from onnxcast.graph.types import ElementTypes
 from onnxcast.lock import Lock
@@ -34,7 +33,8 @@ from onnxcast.planning import (
 from onnxcast.policy import Policy
 from onnxcast.report import Report, measure, sign
 from onnxcast.result import Clock, Result, Samples
-from onnxcast.targets import Target, why_refused
+from onnxcast.soundness import check_target, check_valid, interface, is_kept
+from onnxcast.targets import Target
 from onnxcast.verification.observation import observed_types
 from onnxcast.verification.proof import first_difference
 from onnxcast.verification.range_pins import out_of_range, saturating, suspicious_ranges
@@ -45,14 +45,6 @@ from onnxcast.verification.session import RuntimeFailure, Worker
 __all__ = ["Conversion"]
 
 logger = logging.getLogger(__name__)
-
-_Interface = list[tuple[str | None, ir.TypeProtocol | None, str]]
-
-
-def _interface(model: ir.Model) -> _Interface:
-    """Names, order, types and shapes of graph inputs and outputs."""
-    values = (*model.graph.inputs, *model.graph.outputs)
-    return [(value.name, value.type, str(value.shape)) for value in values]
 
 
 class Conversion:
@@ -115,7 +107,9 @@ class Conversion:
         with self.clock.step(f"raise the opset to {version}"):
             raised = self.original.raised(self.original.own(self.model), version)
             if samples is not None and worker is not None:
-                changed = first_difference(self.original.again(), raised, samples.feeds, worker)
+                changed = first_difference(
+                    self.original.again(), raised, samples.feeds, worker, samples.outputs
+                )
                 if changed:
                     raise RefusedError(
                         f"output {changed!r} changes when the opset is raised from {self._opset} "
@@ -154,7 +148,7 @@ class Conversion:
         if forget:
             self._modified |= forget_pins(self.model) > 0
         self._run(preparing_passes(self._policy, self._target))
-        self._check_target()
+        check_target(self.model, self._target)
 
     def find_fallbacks(self, samples: Samples, worker: Worker) -> None:
         """Let nodes fall back whose values leave the format on `samples`, if there is another.
@@ -233,16 +227,17 @@ class Conversion:
         prepared, found = self.model, list(self._findings)
         if not once:
             self.model = prepared.clone()
-        interface = _interface(self.model)
+        before = interface(self.model)
         passes = narrowing_passes(self._policy, self._target)
         plan = self._run(passes)
         legalised = (each for each in passes if isinstance(each, LegaliseCastsPass))
         chains = [route for each in legalised for route in each.routes if route.stands]
         modified = sign(self.model, self._policy.token, self._target) or self._modified
         with self.clock.step("check the result"):
-            assert self._keeps(interface), "graph inputs and outputs must not change"
-            self._check()
-            self._check_target()
+            kept = is_kept(before, self.model, but_for_types=self._policy.io_types.changes)
+            assert kept, "graph inputs and outputs must not change"
+            check_valid(self.model, self.original)
+            check_target(self.model, self._target)
         if plan is not None and self._lock is not None:
             self._lock.tell_changes(plan)
         if plan is not None:
@@ -292,37 +287,3 @@ class Conversion:
             if isinstance(pass_, PlannedPass):
                 plan = pass_.plan
         return plan
-
-    def _keeps(self, before: _Interface) -> bool:
-        """Whether graph inputs and outputs are what they were, but for types asked for."""
-        after = _interface(self.model)
-        if not self._policy.io_types.changes:
-            return after == before
-        return [(name, shape) for name, _, shape in after] == [
-            (name, shape) for name, _, shape in before
-        ]
-
-    def _check_target(self) -> None:
-        refused = why_refused(self.model, self._target)
-        if refused:
-            raise RefusedError(
-                f"target {self._target.architecture} does not take the model: "
-                f"{'; '.join(refused)}: export it without, or give another target"
-            )
-
-    def _check(self) -> None:
-        """Hold the result to the checker's full check if the source passes it, else to the basic.
-
-        The full check goes on past an op that it does not know with half of the types, so the
-        source is asked without what nobody reads, as the result is.
-
-        Raises:
-            RefusedError: The result fails.
-        """
-        why = fault(self.model, full=True)
-        if why and fault(self.original.plain(onnx_opset(self.model)), full=True):
-            why = fault(self.model, full=False)
-        if why:
-            raise RefusedError(
-                f"the result is not valid ONNX ({why}): a fault of onnxcast; please report it"
-            )

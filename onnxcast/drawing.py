@@ -12,7 +12,7 @@ from onnxcast.graph.walk import bodies, label, op_name
 from onnxcast.planning import CastPrice, cast_prices, marked_format
 from onnxcast.targets import Target
 
-__all__ = ["DrawnNode", "draw"]
+__all__ = ["INPUT", "OUTPUT", "DrawnNode", "draw"]
 
 INPUT, OUTPUT = "input", "output"
 """In place of an op: what the graph takes and gives."""

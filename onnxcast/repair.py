@@ -180,7 +180,7 @@ class Repair:
         if self.cautious:
             return None
         names = [value.name or "" for value in self.model.graph.outputs]
-        limits = {name: self.prover.budget.relative(name) for name in names}
+        limits = {name: self.prover.limit_of(name) for name in names}
         feeds = [self.samples[number] for number in numbers]
         try:
             with collector_paused():

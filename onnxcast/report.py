@@ -24,7 +24,7 @@ from onnxcast.targets import Target
 from onnxcast.verification.layers import Layer
 from onnxcast.verification.proof import Proof
 
-__all__ = ["Measure", "Report", "measure", "sign", "versions"]
+__all__ = ["Measure", "Report", "measure", "proof_dict", "sign", "versions"]
 
 _LAYOUT = 2
 """Rises when a key of the report changes its meaning; new keys may come without."""

@@ -81,7 +81,8 @@ class Verified:
         layers: list[Layer] = []
         with self._run.clock.step("measure layers"), collector_paused():
             try:
-                layers = self._prover.layers(build_twin(result.model).model)
+                twin = build_twin(self._prover.restricted(result.model)).model
+                layers = self._prover.layers(twin)
             except RuntimeFailure as failure:
                 _logger.warning("layers not measured: %s", failure.message)
         report = dataclasses.replace(result.report, layers=layers)

@@ -5,7 +5,7 @@ __all__ = ["open_beside", "settle"]
 import os
 import secrets
 import shutil
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -15,8 +15,14 @@ def open_beside(target: Path, undo: ExitStack) -> BinaryIO:
     path = target.with_name(f".{target.name}.{secrets.token_hex(6)}.tmp")
     file = open(path, "xb")  # noqa: SIM115 - `undo` closes it
     undo.callback(path.unlink, missing_ok=True)
-    undo.callback(file.close)
+    undo.callback(_drop, file)
     return file
+
+
+def _drop(file: BinaryIO) -> None:
+    """Close `file`, whatever becomes of what it still holds."""
+    with suppress(OSError):  # the disk is full
+        file.close()
 
 
 def settle(file: BinaryIO, target: Path) -> None:

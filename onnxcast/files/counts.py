@@ -8,7 +8,7 @@ import onnx
 import onnx_ir as ir
 
 from onnxcast.errors import InputError
-from onnxcast.files.protos import tensors
+from onnxcast.files.protos import Parts, tensors
 
 _MOST_ELEMENTS = 2**63 - 1
 
@@ -32,7 +32,7 @@ _BITS: dict[int, int] = {
 _IN_PAIRS = frozenset({onnx.TensorProto.COMPLEX64, onnx.TensorProto.COMPLEX128})
 
 
-def check_counts(model: onnx.ModelProto, shown: str) -> None:
+def check_counts(model: Parts, shown: str) -> None:
     """Check that every tensor's shape can be, and that it holds as many numbers as that says.
 
     Args:

@@ -20,7 +20,7 @@ import onnx_ir as ir
 from onnxcast.errors import InputError
 from onnxcast.files.ahead import ahead
 from onnxcast.files.atomic import open_beside, settle
-from onnxcast.files.protos import tensors
+from onnxcast.files.protos import parts, tensors
 from onnxcast.files.slots import Slot
 from onnxcast.files.weights import Job, NarrowedTensor, WidenedTensor, byte_jobs
 from onnxcast.files.wire import parse_file
@@ -34,15 +34,27 @@ _Key = tuple[object, ...]
 
 @dataclasses.dataclass(frozen=True)
 class DataFile:
-    """A data file that was written.
+    """A data file that was written and waits beside its place.
 
     Attributes:
-        path: Where it is.
+        path: Where it goes.
         offsets: Where in it each tensor begins, by the identity of what was stored.
+        file: What was written.
+        is_named: Whether its name was given, and not made of its content.
     """
 
     path: Path
     offsets: dict[_Key, int]
+    file: BinaryIO
+    is_named: bool
+
+    def settle(self, undo: ExitStack) -> None:
+        """Let it take its place, where tensors yet to be read may be; `undo` removes a new one."""
+        if not self.path.exists():
+            undo.callback(self.path.unlink, missing_ok=True)
+        elif self.is_named:
+            logger.warning("%s is replaced: models that read it are broken from now on", self.path)
+        settle(self.file, self.path)
 
     def tensor(self, slot: Slot) -> ir.ExternalTensor:
         """Return the tensor of `slot` as the written model refers to it."""
@@ -78,12 +90,12 @@ class Place:
 def write_data(
     slots: Sequence[Slot], place: Place, undo: ExitStack, progress: Callable[[int], None]
 ) -> DataFile:
-    """Write the tensors of `slots` to a data file; `undo` removes it again if it is new.
+    """Write the tensors of `slots` to a data file that is yet to take its place.
 
     Args:
         slots: What to store, in this order; tensors with the same storage are stored once.
         place: Where to.
-        undo: Runs if no model that refers to it can be committed.
+        undo: Removes it if it is not to.
         progress: Called with the number of bytes of each write.
 
     Raises:
@@ -102,12 +114,7 @@ def write_data(
         sink.write(piece.data)
     hashed = f"{place.output.stem}.{sink.digest()}.data"
     path = place.output.with_name(place.location or hashed)
-    if not path.exists():
-        undo.callback(path.unlink, missing_ok=True)
-    elif place.location is not None:
-        logger.warning("%s is replaced: models that read it are broken from now on", path)
-    settle(file, path)
-    return DataFile(path, offsets)
+    return DataFile(path, offsets, file, place.location is not None)
 
 
 def stale_data_files(outputs: Collection[Path]) -> set[Path]:
@@ -134,7 +141,7 @@ def _own_data(output: Path) -> set[Path]:
         model = parse_file(output)
     except InputError:  # what is replaced need not be a model
         return set()
-    entries = (entry for tensor in tensors(model) for entry in tensor.external_data)
+    entries = (entry for tensor in tensors(parts(model)) for entry in tensor.external_data)
     return {found[entry.value] for entry in entries if entry.value in found}
 
 

@@ -8,16 +8,16 @@ from collections.abc import Mapping
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import NamedTuple
 
-from onnx import ModelProto, TensorProto
+from onnx import TensorProto
 
 from onnxcast.errors import InputError
 from onnxcast.files.counts import stored_bytes
-from onnxcast.files.protos import tensors
+from onnxcast.files.protos import Parts, tensors
 
 _NUMBER = re.compile("[0-9]{1,19}")
 
 
-def check_external_data(model: ModelProto, folder: Path, shown: str) -> bool:
+def check_external_data(model: Parts, folder: Path, shown: str) -> bool:
     """Check where every external tensor of `model` lies; its bytes are not read.
 
     Args:

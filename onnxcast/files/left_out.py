@@ -15,7 +15,12 @@ __all__ = ["name_left_out"]
 
 def name_left_out(model: ir.Model) -> None:
     """Name results of `model` that are left out where their number counts."""
-    found = [value for node in _nodes(model) if _counts(node) for value in _left_out(node)]
+    found = [
+        value
+        for node in _nodes(model)
+        if (outputs := node.outputs) and not outputs[-1].name and _counts(node)
+        for value in _left_out(node)
+    ]
     if not found:
         return
     taken = {value.name for value in _values(model)}
@@ -31,13 +36,8 @@ def _left_out(node: ir.Node) -> list[ir.Value]:
 
 
 def _counts(node: ir.Node) -> bool:
-    """Whether `node` leaves out its last result, and its op may have any number of them."""
-    if (
-        not node.outputs
-        or node.outputs[-1].name
-        or node.domain not in ("", "ai.onnx")
-        or not onnx.defs.has(node.op_type)
-    ):
+    """Whether the op of `node` may have any number of results."""
+    if node.domain not in ("", "ai.onnx") or not onnx.defs.has(node.op_type):
         return False
     outputs = onnx.defs.get_schema(node.op_type).outputs
     return outputs[-1].option == onnx.defs.OpSchema.FormalParameterOption.Variadic

@@ -2,12 +2,13 @@
 
 __all__ = ["check_attributes", "check_names", "check_nesting"]
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
+from typing import Any
 
 import onnx
 
 from onnxcast.errors import InputError
-from onnxcast.files.protos import bodies, nested, scopes
+from onnxcast.files.protos import Parts, bodies
 
 _MOST_GRAPHS = 32
 """Graphs inside one another: more do not fit in the 100 messages that parsers take."""
@@ -29,35 +30,26 @@ def check_nesting(model: onnx.ModelProto, shown: str) -> None:
     )
 
 
-def check_names(model: onnx.ModelProto, shown: str) -> None:
+def check_names(model: Parts, shown: str) -> None:
     """Check that names are text without NUL, where runtimes would cut them.
 
     Raises:
         InputError: One is not.
     """
-    for scope in scopes(model):
+    for scope in model.scopes:
         _check_text(_names(scope), shown)
+    _check_text([attribute.name for _, attribute, _ in model.attributes], shown)
 
 
-def check_attributes(model: onnx.ModelProto, shown: str) -> None:
+def check_attributes(model: Parts, shown: str) -> None:
     """Check that attributes have a type, and refer only to those of the function around them.
 
     Raises:
         InputError: One is not so.
     """
-    for node, attribute in _attributes(scopes(model)):
+    for node, attribute, declared in model.attributes:
         if attribute.type == onnx.AttributeProto.UNDEFINED:
             raise InputError(f"{_shown(attribute, node, shown)} has no type; wanted one")
-    _check_references([model.graph], set(), shown)
-    for function in model.functions:
-        declared = {*function.attribute, *(each.name for each in function.attribute_proto)}
-        _check_references([function], declared, shown)
-
-
-def _check_references(
-    roots: Sequence[onnx.GraphProto | onnx.FunctionProto], declared: set[str], shown: str
-) -> None:
-    for node, attribute in _attributes(nested(roots)):
         if attribute.ref_attr_name and attribute.ref_attr_name not in declared:
             raise InputError(
                 f"{_shown(attribute, node, shown)} refers to {attribute.ref_attr_name!r}, which no "
@@ -65,25 +57,20 @@ def _check_references(
             )
 
 
-def _attributes(
-    found: Iterable[onnx.GraphProto | onnx.FunctionProto],
-) -> Iterator[tuple[onnx.NodeProto, onnx.AttributeProto]]:
-    for scope in found:
-        for node in scope.node:
-            for attribute in node.attribute:
-                yield node, attribute
-
-
 def _shown(attribute: onnx.AttributeProto, node: onnx.NodeProto, shown: str) -> str:
     return f"{shown}: attribute {attribute.name!r} of node {node.name!r} ({node.op_type})"
 
 
-def _check_text(names: Sequence[object], shown: str) -> None:
-    found = next((name for name in names if not isinstance(name, str)), None)
-    if found is not None:  # protobuf gives bytes that are no text as bytes
-        raise InputError(f"{shown}: the name {found!r} is not UTF-8; wanted text; rename it")
-    found = next((name for name in names if isinstance(name, str) and "\0" in name), None)
-    if found is not None:
+def _check_text(names: Sequence[Any], shown: str) -> None:
+    try:
+        text = "".join(names)
+    except TypeError:  # protobuf gives bytes that are no text as bytes
+        found = next(name for name in names if not isinstance(name, str))
+        raise InputError(
+            f"{shown}: the name {found!r} is not UTF-8; wanted text; rename it"
+        ) from None
+    if "\0" in text:
+        found = next(name for name in names if "\0" in name)
         raise InputError(f"{shown}: the name {found!r} holds NUL; wanted a name without; rename it")
 
 
@@ -91,7 +78,6 @@ def _names(scope: onnx.GraphProto | onnx.FunctionProto) -> list[str]:
     names = [scope.name, *(info.name for info in scope.value_info)]
     for node in scope.node:
         names += (node.name, node.op_type, node.domain, *node.input, *node.output)
-        names += (attribute.name for attribute in node.attribute)
     if isinstance(scope, onnx.FunctionProto):
         return [*names, scope.domain, *scope.input, *scope.output, *scope.attribute]
     return names + [each.name for each in (*scope.input, *scope.output, *scope.initializer)]

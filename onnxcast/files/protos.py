@@ -1,10 +1,42 @@
 """Walking over a serialised model: its graphs, its functions, and every tensor in them."""
 
-__all__ = ["bodies", "nested", "scopes", "tensors"]
+__all__ = ["Parts", "bodies", "nested", "parts", "scopes", "tensors"]
 
 from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 import onnx
+
+
+class Parts(NamedTuple):
+    """What a model is made of, found once for all who look: nodes are slow to walk over.
+
+    Attributes:
+        scopes: As of `scopes`.
+        attributes: All attributes, each with its node and the names of the attributes that the
+            function around it declares; none outside functions.
+    """
+
+    scopes: list[onnx.GraphProto | onnx.FunctionProto]
+    attributes: list[tuple[onnx.NodeProto, onnx.AttributeProto, frozenset[str]]]
+
+
+def parts(model: onnx.ModelProto) -> Parts:
+    """Walk over `model`."""
+    found = Parts([], [])
+    for root in (model.graph, *model.functions):
+        declared = frozenset[str]()
+        if isinstance(root, onnx.FunctionProto):
+            declared = frozenset((*root.attribute, *(each.name for each in root.attribute_proto)))
+        pending = [root]
+        while pending:
+            scope = pending.pop()
+            found.scopes.append(scope)
+            for node in scope.node:
+                for attribute in node.attribute:
+                    found.attributes.append((node, attribute, declared))
+                    pending.extend(_graphs(attribute))
+    return found
 
 
 def scopes(model: onnx.ModelProto) -> Iterator[onnx.GraphProto | onnx.FunctionProto]:
@@ -27,28 +59,40 @@ def nested(
 def bodies(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
     """Yield the graphs that are attributes of `node`."""
     for attribute in node.attribute:
-        if attribute.type == onnx.AttributeProto.GRAPH:
-            yield attribute.g
-        elif attribute.type == onnx.AttributeProto.GRAPHS:
-            yield from attribute.graphs
+        yield from _graphs(attribute)
 
 
-def tensors(model: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
-    """Yield every tensor of `model`: initializers and attributes, dense and sparse."""
-    for scope in scopes(model):
+def _graphs(attribute: onnx.AttributeProto) -> Iterable[onnx.GraphProto]:
+    kind = attribute.type
+    if kind == onnx.AttributeProto.GRAPH:
+        return (attribute.g,)
+    return attribute.graphs if kind == onnx.AttributeProto.GRAPHS else ()
+
+
+def tensors(model: Parts) -> Iterator[onnx.TensorProto]:
+    """Yield every tensor of `model`: initializers and attributes, dense and sparse.
+
+    Defaults of functions' attributes as well; not what an attribute only refers to.
+    """
+    for scope in model.scopes:
         if isinstance(scope, onnx.GraphProto):
             yield from scope.initializer
             for sparse in scope.sparse_initializer:
                 yield from (sparse.values, sparse.indices)
-        for node in scope.node:
-            for attribute in node.attribute:
+        else:
+            for attribute in scope.attribute_proto:
                 yield from _of_attribute(attribute)
+    for _, attribute, _ in model.attributes:
+        yield from _of_attribute(attribute)
 
 
 def _of_attribute(attribute: onnx.AttributeProto) -> Iterator[onnx.TensorProto]:
-    if attribute.type == onnx.AttributeProto.TENSOR:
+    if attribute.ref_attr_name:
+        return
+    kind = attribute.type
+    if kind == onnx.AttributeProto.TENSOR:
         yield attribute.t
-    elif attribute.type == onnx.AttributeProto.TENSORS:
+    elif kind == onnx.AttributeProto.TENSORS:
         yield from attribute.tensors
-    elif attribute.type == onnx.AttributeProto.SPARSE_TENSOR:
+    elif kind == onnx.AttributeProto.SPARSE_TENSOR:
         yield from (attribute.sparse_tensor.values, attribute.sparse_tensor.indices)

@@ -23,6 +23,7 @@ from onnxcast.files.external import check_external_data
 from onnxcast.files.left_out import name_left_out
 from onnxcast.files.maps import from_proto
 from onnxcast.files.names import check_attributes, check_names, check_nesting
+from onnxcast.files.protos import parts
 from onnxcast.files.slots import tensor_slots
 from onnxcast.files.sparse import make_dense
 from onnxcast.files.wire import parse_file
@@ -90,10 +91,14 @@ def read_model(source: object) -> Source:
 
 
 @contextmanager
-def collector_paused() -> Iterator[None]:
+def collector_paused(*, keeps: bool = False) -> Iterator[None]:
     """Pause the garbage collector where many objects are made and none are dropped.
 
     Each of its rounds would walk the whole model: a third of the time of reading 100,000 nodes.
+
+    Args:
+        keeps: Whether what is made lives on. Then the collector takes all there is for old, and
+            does not walk it as soon as it goes on.
     """
     was_enabled = gc.isenabled()
     gc.disable()
@@ -101,15 +106,19 @@ def collector_paused() -> Iterator[None]:
         yield
     finally:
         if was_enabled:
+            if keeps and not gc.get_freeze_count():  # what others have frozen stays so
+                gc.freeze()
+                gc.unfreeze()
             gc.enable()
 
 
 def _from_proto(proto: onnx.ModelProto, folder: Path, path: Path | None) -> ir.Model:
     shown = "the ModelProto" if path is None else str(path)
-    check_counts(proto, shown)
-    check_names(proto, shown)
-    check_attributes(proto, shown)
-    has_external = check_external_data(proto, folder, shown)
+    found = parts(proto)
+    check_counts(found, shown)
+    check_names(found, shown)
+    check_attributes(found, shown)
+    has_external = check_external_data(found, folder, shown)
     _check(proto, path, shown)
     if proto.training_info:
         raise InputError(
@@ -121,7 +130,7 @@ def _from_proto(proto: onnx.ModelProto, folder: Path, path: Path | None) -> ir.M
             f"{shown}: functions found in IR version {proto.ir_version}, which has none and where "
             f"nothing checks them; wanted version {_FUNCTIONS} or later; raise ir_version"
         )
-    make_dense(proto, str(folder), shown)
+    make_dense(found, str(folder), shown)
     keep_own_declarations(proto, shown)
     try:
         with collector_paused():

@@ -14,14 +14,14 @@ import onnx
 from onnx import numpy_helper
 
 from onnxcast.errors import InputError
-from onnxcast.files.protos import scopes
+from onnxcast.files.protos import Parts
 
 logger = logging.getLogger(__name__)
 
 _LARGEST_BYTES = 2**30
 
 
-def make_dense(model: onnx.ModelProto, folder: str, shown: str) -> None:
+def make_dense(model: Parts, folder: str, shown: str) -> None:
     """Turn the sparse initializers and sparse constants of `model` into dense ones, in place.
 
     Args:
@@ -32,15 +32,14 @@ def make_dense(model: onnx.ModelProto, folder: str, shown: str) -> None:
     Raises:
         InputError: A sparse tensor that is an attribute of another op, or larger than 1 GiB dense.
     """
-    for scope in scopes(model):
+    for scope in model.scopes:
         if isinstance(scope, onnx.GraphProto) and scope.sparse_initializer:
             for sparse in scope.sparse_initializer:
                 scope.initializer.append(_dense(sparse, folder, shown))
             del scope.sparse_initializer[:]
-        for node in scope.node:
-            for attribute in node.attribute:
-                if attribute.type == onnx.AttributeProto.SPARSE_TENSOR:
-                    _densify_constant(node, attribute, folder, shown)
+    for node, attribute, _ in model.attributes:
+        if attribute.type == onnx.AttributeProto.SPARSE_TENSOR:
+            _densify_constant(node, attribute, folder, shown)
 
 
 def _densify_constant(

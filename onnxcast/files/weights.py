@@ -19,7 +19,7 @@ __all__ = [
 
 import dataclasses
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any, Protocol, TypeAlias
 
@@ -60,10 +60,11 @@ class _View(ir.Tensor[ir.TensorProtocol]):
     def __init__(
         self, source: ir.TensorProtocol, dtype: ir.DataType, name: str | None = None
     ) -> None:
+        shape = source.shape
         super().__init__(
             source,
             dtype,
-            shape=ir.Shape(source.shape.numpy()),
+            shape=shape if type(shape) is ir.Shape and shape.frozen else ir.Shape(shape.numpy()),
             name=source.name if name is None else name,
             doc_string=source.doc_string,
             metadata_props=dict(source.metadata_props) or None,
@@ -75,6 +76,9 @@ class _View(ir.Tensor[ir.TensorProtocol]):
 
     def numpy(self) -> npt.NDArray[Any]:
         """Return the whole tensor, converted, in the storage dtype."""
+        source = _whole(self.raw)
+        if source is not None:
+            return self.convert(source)
         whole = np.empty(self.size, self.dtype.numpy())
         at = 0
         for piece in chunks(self):
@@ -252,31 +256,49 @@ def weight_range(tensor: ir.TensorProtocol) -> WeightRange:
         InputError: As `chunks`.
     """
     assert tensor.dtype is ir.DataType.FLOAT, tensor.dtype
-    known = tensor.meta.get(_MEASURED)
-    if isinstance(known, WeightRange):
+    if isinstance(tensor, ir.ExternalTensor):  # others are quick to read, and may be changed
+        known = tensor.meta.get(_MEASURED)
+        if not isinstance(known, WeightRange):
+            known = tensor.meta[_MEASURED] = _measured(_jobs(tensor))
         return known
-    found = list(ahead(partial(_range_of, job) for job in _jobs(tensor)))
-    measured = WeightRange(
+    whole = _whole(tensor)
+    return _measured(_jobs(tensor)) if whole is None else _range_of(whole.reshape(-1))
+
+
+def _whole(tensor: ir.TensorProtocol) -> npt.NDArray[Any] | None:
+    """All of a tensor in memory that is too small to be read in chunks; else None."""
+    if isinstance(tensor, ir.ExternalTensor | _View):
+        return None
+    array = tensor.numpy()
+    return array if 0 < array.nbytes <= CHUNK_BYTES else None
+
+
+def _measured(jobs: Iterable[Job]) -> WeightRange:
+    found = list(ahead(partial(_range_of_job, job) for job in jobs))
+    return WeightRange(
         max((each.finite_absmax for each in found), default=0.0),
         min((each.smallest_nonzero for each in found), default=math.inf),
         any(each.has_nonfinite for each in found),
     )
-    if isinstance(tensor, ir.ExternalTensor):  # others are quick to read, and may be changed
-        tensor.meta[_MEASURED] = measured
-    return measured
 
 
-def _range_of(job: Job) -> WeightRange:
+def _range_of_job(job: Job) -> WeightRange:
+    return _range_of(job())
+
+
+def _range_of(piece: npt.NDArray[Any]) -> WeightRange:
     # Magnitudes are ordered as their bits are; integers make this several times faster.
-    bits = job().view(np.uint32) & _MAGNITUDE
-    has_nonfinite = bool(bits.max() >= _INFINITY)
+    bits = piece.view(np.uint32) & _MAGNITUDE
+    largest = np.maximum.reduce(bits)
+    has_nonfinite = bool(largest >= _INFINITY)
     if has_nonfinite:
         bits = bits[bits < _INFINITY]
-    if bits.max(initial=0) == 0:
+        largest = bits.max(initial=0)
+    if largest == 0:
         return WeightRange(0.0, math.inf, has_nonfinite)
-    largest = _value(bits.max())
     bits -= np.uint32(1)  # 0 becomes the largest number
-    return WeightRange(largest, _value(bits.min() + np.uint32(1)), has_nonfinite)
+    smallest = np.minimum.reduce(bits) + np.uint32(1)
+    return WeightRange(_value(largest), _value(smallest), has_nonfinite)
 
 
 def _value(bits: np.uint32) -> float:

@@ -88,7 +88,7 @@ def commit_together(
     """Write models by their outputs as `commit` does, with one data file for those that share data.
 
     Data that several of them read from one place in one file is written once, to a file named
-    after the first of them. The `.onnx` files are renamed one after the other, once all are whole.
+    after the first of them. All files are renamed one after the other, once all are whole.
 
     Returns:
         Each `.onnx` and each data file.
@@ -109,7 +109,9 @@ def commit_together(
     for output in models:
         _check_not_read(output, slots)
     count = _Counter(progress, sum(nbytes(slot.tensor) for slot in slots))
-    files = [file for group in groups for file in _commit_group(group, location, count)]
+    with ExitStack() as undo:
+        waiting = [_prepared(group, location, count, undo) for group in groups]
+        files = [file for each in waiting for file in _put(each)]
     count.finish()
     return files
 
@@ -149,23 +151,40 @@ def _outside(group: Iterable[_Part]) -> list[Slot]:
     return [slot for part in group for slot in part.outside]
 
 
-def _commit_group(group: Sequence[_Part], location: str | None, count: "_Counter") -> list[Path]:
-    """Write models that refer to one data file, or to none."""
+@dataclasses.dataclass(frozen=True)
+class _Waiting:
+    """Models that refer to one data file, or to none, whole beside their places; what then goes."""
+
+    files: Mapping[Path, BinaryIO]
+    data: DataFile | None
+    stale: set[Path]
+
+
+def _prepared(
+    group: Sequence[_Part], location: str | None, count: "_Counter", undo: ExitStack
+) -> _Waiting:
     outputs = [part.output for part in group]
     data = None
-    with _failures_told(outputs[0]), ExitStack() as undo, ExitStack() as undo_data:
+    with _failures_told(outputs[0]):
         stale = stale_data_files(outputs)
         if outside := _outside(group):
             place = Place(outputs[0], location, alignment(outside).of)
-            data = write_data(outside, place, undo_data, count.add)
-        files = [_written(part, data, undo) for part in group]
-        for file, output in zip(files, outputs, strict=True):
+            data = write_data(outside, place, undo, count.add)
+        files = {part.output: _written(part, data, undo) for part in group}
+    return _Waiting(files, data, stale)
+
+
+def _put(waiting: _Waiting) -> list[Path]:
+    """Let files take their places; return these."""
+    with _failures_told(next(iter(waiting.files))), ExitStack() as undo:
+        if waiting.data is not None:
+            waiting.data.settle(undo)
+        for output, file in waiting.files.items():
             settle(file, output)
-            undo_data.pop_all()  # from here on it is referred to
-        undo.pop_all()
-    files_there = outputs if data is None else [*outputs, data.path]
-    _remove(stale.difference(files_there))
-    return files_there
+            undo.pop_all()  # from here on the data is referred to
+    there = [*waiting.files, *([] if waiting.data is None else [waiting.data.path])]
+    _remove(waiting.stale.difference(there))
+    return there
 
 
 def _written(part: _Part, data: DataFile | None, undo: ExitStack) -> BinaryIO:

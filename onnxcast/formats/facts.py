@@ -107,6 +107,13 @@ class Format:
     subnormals: bool = True
     taper: tuple[tuple[int, int], ...] = ()
 
+    def __eq__(self, other: object) -> bool:
+        # Formats are compared for every value of a model, and most of them are the same object.
+        return self is other or (isinstance(other, Format) and vars(self) == vars(other))
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
     @property
     def quantum(self) -> int:
         """The exponent of the smallest step between two values."""

@@ -8,16 +8,14 @@ import onnx
 import onnx_ir as ir
 
 from onnxcast.errors import InputError, OnnxcastError
-from onnxcast.files import tensor_slots, to_proto
+from onnxcast.files import tensor_slots
 from onnxcast.files.read import root_cause
+from onnxcast.graph.skeleton import skeleton
 from onnxcast.graph.walk import function_graphs, label, model_nodes
 
 __all__ = ["check_functions", "fault", "leaves_out_operands", "without_files"]
 
 _LENGTH = 300
-
-_LARGE = 1000
-"""Initializers of more bytes are not handed to the checker."""
 
 
 def check_functions(model: ir.Model) -> None:
@@ -102,9 +100,8 @@ def fault(model: ir.Model, *, full: bool) -> str:
     """
     full = full and not leaves_out_operands(model)
     try:
-        with _without_weights(model) as weights:
-            proto = to_proto(model)
-        proto.graph.input.extend(weights)
+        with without_files(model):
+            proto = skeleton(model, valid=True)
         onnx.checker.check_model(proto, full_check=full)
     except (
         onnx.checker.ValidationError,
@@ -131,36 +128,6 @@ def leaves_out_operands(model: ir.Model) -> bool:
         for node in model_nodes(model)
         if (function := model.functions.get(node.op_identifier())) is not None
     )
-
-
-@contextlib.contextmanager
-def _without_weights(model: ir.Model) -> Iterator[list[onnx.ValueInfoProto]]:
-    """Take the large initializers out of the main graph: the checker takes no more than 2 GiB.
-
-    Yields:
-        What the graph would have to take instead.
-    """
-    initializers = model.graph.initializers
-    before = dict(initializers)
-    large = {
-        name: value.const_value
-        for name, value in before.items()
-        if value.const_value is not None and value.const_value.nbytes > _LARGE
-    }
-    inputs = [
-        onnx.helper.make_tensor_value_info(name, tensor.dtype, tensor.shape.numpy())
-        for name, tensor in large.items()
-        if not before[name].is_graph_input()
-    ]
-    for name in large:
-        del initializers[name]
-    try:
-        with without_files(model):
-            yield inputs
-    finally:
-        if large:  # in their order
-            initializers.clear()
-            initializers.update(before)
 
 
 @contextlib.contextmanager

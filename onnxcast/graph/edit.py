@@ -63,7 +63,7 @@ def cast_target(node: ir.Node) -> ir.DataType | None:
     """
     if node.op_type != "Cast" or node.domain not in ("", "ai.onnx"):
         return None
-    to = node.attributes.get("to")
+    to = node.attributes.data.get("to")
     return None if to is None or to.is_ref() else element_type(to)
 
 

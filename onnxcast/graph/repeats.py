@@ -24,7 +24,7 @@ def repeated_casts(model: ir.Model) -> dict[ir.Value, ir.Value]:
         while pending:
             nodes, own = pending[-1]
             for node in nodes:
-                key = _meaning(node, found)
+                key = _meaning(node, found) if node.op_type == "Cast" else None
                 if key in known:
                     found[node.outputs[0]] = known[key]
                 elif key is not None:

@@ -177,11 +177,11 @@ class Schemas:
 
     def is_call(self, node: ir.Node) -> bool:
         """Whether `node` calls a model-local function (which hides an op of the same name)."""
-        return node.op_identifier() in self._functions
+        return bool(self._functions) and node.op_identifier() in self._functions
 
     def signature(self, node: ir.Node) -> Signature | None:
         """Signature of `node`; None if it is a call or its op is not known."""
-        if self._functions and self.is_call(node):
+        if self.is_call(node):
             return None
         # Most models have no functions, and this is asked for every node.
         imports = id(self.opsets(node.graph)) if self._function_opsets else self._model_id

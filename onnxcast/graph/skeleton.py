@@ -13,11 +13,19 @@ __all__ = ["skeleton"]
 _LARGE = 1024
 """Initializers of more bytes are no shapes, and are not handed to the inference."""
 
+_MATRIX = 2
+"""The rank from which on a tensor is no shape either."""
+
 _Scope = tuple[ir.Graph, onnx.GraphProto | onnx.FunctionProto]
 
 
-def skeleton(model: ir.Model) -> onnx.ModelProto:
+def skeleton(model: ir.Model, *, valid: bool = False) -> onnx.ModelProto:
     """`model` without the contents of large initializers.
+
+    Args:
+        model: It is not changed.
+        valid: Whether it is a model for onnx's checker, too: initializers are whole, but for those
+            of the main graph that no shape is inferred from, which are graph inputs.
 
     Raises:
         onnx_ir.serde.SerdeError: A tensor cannot be read.
@@ -42,6 +50,10 @@ def skeleton(model: ir.Model) -> onnx.ModelProto:
         scope, copied = pending.pop()
         if isinstance(copied, onnx.GraphProto):
             _declare(scope, copied)
+            if valid:
+                _add_whole(scope, copied, as_inputs=scope is model.graph)
+            else:
+                _add_light(scope, copied)
         pending.extend(_nodes(scope, copied))
     return proto
 
@@ -58,23 +70,45 @@ def _declare(graph: ir.Graph, proto: onnx.GraphProto) -> None:
         ir.serde.serialize_value_into(proto.input.add(), value)
     for value in graph.outputs:
         ir.serde.serialize_value_into(proto.output.add(), value)
-    for name, value in graph.initializers.items():
-        if value.const_value is not None:
-            _tensor(proto.initializer.add(), name, value.const_value)
     for node in graph:
         for value in node.outputs:
             if value.type is not None and not value.is_graph_output():
                 ir.serde.serialize_value_into(proto.value_info.add(), value)
 
 
-def _tensor(proto: onnx.TensorProto, name: str, tensor: ir.TensorProtocol) -> None:
-    if tensor.nbytes <= _LARGE:
-        ir.serde.serialize_tensor_into(proto, tensor)
-    else:
-        proto.data_type = tensor.dtype
-        proto.dims.extend(tensor.shape.numpy())
-        proto.data_location = onnx.TensorProto.EXTERNAL
-    proto.name = name
+def _add_light(graph: ir.Graph, proto: onnx.GraphProto) -> None:
+    """Copy the initializers of `graph`, of large ones type and shape."""
+    for name, value in graph.initializers.items():
+        tensor = value.const_value
+        if tensor is None:
+            continue
+        copy = proto.initializer.add()
+        if tensor.nbytes <= _LARGE:
+            ir.serde.serialize_tensor_into(copy, tensor)
+        else:
+            copy.data_type = tensor.dtype
+            copy.dims.extend(tensor.shape.numpy())
+            copy.data_location = onnx.TensorProto.EXTERNAL
+        copy.name = name
+
+
+def _add_whole(graph: ir.Graph, proto: onnx.GraphProto, *, as_inputs: bool) -> None:
+    """Copy the initializers of `graph`, or take what is no shape for inputs of its type."""
+    for name, value in graph.initializers.items():
+        tensor = value.const_value
+        if tensor is None:
+            continue
+        # Matrices are weights: to round and copy them takes longer than all the rest.
+        if not as_inputs or (len(tensor.shape) < _MATRIX and tensor.nbytes <= _LARGE):
+            copy = proto.initializer.add()
+            ir.serde.serialize_tensor_into(copy, tensor)
+            copy.name = name
+        elif not value.is_graph_input():
+            type_ = proto.input.add(name=name).type.tensor_type
+            type_.elem_type = tensor.dtype
+            type_.shape.SetInParent()  # also of a scalar
+            for size in tensor.shape.numpy():
+                type_.shape.dim.add(dim_value=size)
 
 
 def _nodes(graph: ir.Graph, proto: onnx.GraphProto | onnx.FunctionProto) -> Iterator[_Scope]:

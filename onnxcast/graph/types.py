@@ -31,7 +31,7 @@ _CONSTANT_TYPES: Mapping[str, ir.TypeProtocol] = {
     "value_strings": STRING,
 }
 
-_NAMED_TYPES = frozenset(ir.DataType) - {ir.DataType.UNDEFINED}
+_BY_NUMBER = {int(each): each for each in ir.DataType if each is not ir.DataType.UNDEFINED}
 
 _LEARNED = "onnxcast.learned_type"
 
@@ -56,8 +56,7 @@ class _Scope:
 
 def element_type(attribute: ir.Attr) -> ir.DataType | None:
     """The element type that an attribute such as a Cast's ``to`` names; None if it names none."""
-    known = attribute.type == ir.AttributeType.INT and attribute.value in _NAMED_TYPES
-    return ir.DataType(attribute.as_int()) if known else None
+    return _BY_NUMBER.get(attribute.value) if attribute.type is ir.AttributeType.INT else None
 
 
 def learn_type(value: ir.Value, type_: ir.TypeProtocol) -> None:
@@ -238,7 +237,7 @@ def _constant_type(node: ir.Node, scope: _Scope) -> ir.TypeProtocol | None:
 
 def _cast_type(node: ir.Node, scope: _Scope) -> ir.TypeProtocol | None:
     """What a Cast gives, whatever it is given."""
-    attribute = node.attributes.get("to")
+    attribute = node.attributes.data.get("to")
     resolved = None if attribute is None else _resolve(attribute, scope)
     dtype = None if resolved is None else element_type(resolved)
     return None if dtype is None else ir.TensorType(dtype)

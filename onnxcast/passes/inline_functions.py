@@ -23,12 +23,7 @@ from onnx_ir.passes.common import InlinePass
 from onnxcast.errors import RefusedError
 from onnxcast.files.read import root_cause
 from onnxcast.graph.check import check_functions, fault
-from onnxcast.graph.walk import (
-    bodies,
-    main_graphs,
-    nested_graphs,
-    op_name,
-)
+from onnxcast.graph.walk import bodies, main_nodes, nested_graphs, op_name
 
 __all__ = ["InlineFunctionsPass"]
 
@@ -82,11 +77,10 @@ def _invalid_node(model: ir.Model) -> str:
     """The first node of a function that the checker does not accept, and why; "" if none."""
     context = onnx.checker.C.CheckerContext()
     context.ir_version, context.opset_imports = model.ir_version, dict(model.opset_imports)
-    for graph in main_graphs(model):
-        for node in graph:
-            if _ORIGIN in node.meta and not any(bodies(node)):
-                try:
-                    onnx.checker.check_node(ir.to_proto(node), context)
-                except onnx.checker.ValidationError as error:
-                    return f"{op_name(node)} in function {node.meta[_ORIGIN]}: {_one_line(error)}"
+    for node in main_nodes(model):
+        if _ORIGIN in node.meta and not any(bodies(node)):
+            try:
+                onnx.checker.check_node(ir.to_proto(node), context)
+            except onnx.checker.ValidationError as error:
+                return f"{op_name(node)} in function {node.meta[_ORIGIN]}: {_one_line(error)}"
     return ""

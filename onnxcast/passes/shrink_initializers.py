@@ -17,7 +17,7 @@ Constant nodes of every scope are visited. Seed: shrinkTensor.
 """
 
 import enum
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -71,11 +71,10 @@ class ShrinkInitializersPass(ir.passes.InPlacePass):
         """Visit every constant of every scope of `model`."""
         self.findings = []
         schemas = Schemas(model)
-        candidates = [
-            value for value in _constants(model) if any(_narrows(use.node) for use in value.uses())
-        ]
-        guards = {value: _guard(value, schemas) for value in candidates}
-        _guard_shared(guards, model)
+        constants = list(_constants(model))
+        casts = {value: list(filter(_narrows, value.consumers())) for value in constants}
+        guards = {value: _guard(value, each, schemas) for value, each in casts.items() if each}
+        _guard_shared(guards, constants)
         names = Names(model) if any(guards.values()) else None
         for value, guard in guards.items():
             if guard is None:
@@ -113,8 +112,9 @@ class ShrinkInitializersPass(ir.passes.InPlacePass):
         narrow = NarrowedTensor(tensor, dtype)
         set_constant(value, narrow)
         absorb_casts(value.consumers(), value)
-        ShrinkInitializersPass.tensor_shrink += tensor.nbytes
-        message = f"stored as {formats.of(dtype).name}, {tensor.nbytes - narrow.nbytes} bytes less"
+        before = narrow.size * tensor.dtype.bitwidth // 8
+        ShrinkInitializersPass.tensor_shrink += before
+        message = f"stored as {formats.of(dtype).name}, {before - narrow.nbytes} bytes less"
         self._note(Code.INITIALIZER_SHRUNK, value, message)
 
     def _note(self, code: Code, value: ir.Value, message: str) -> None:
@@ -143,21 +143,18 @@ def _narrows(node: ir.Node) -> bool:
     return narrow.kind is formats.Kind.FLOAT and narrow.bits in (8, 16)
 
 
-def _guard(value: ir.Value, schemas: Schemas) -> ShrinkGuard | None:
-    """The first guard that holds for `value`; None if it may shrink."""
-    readers = value.consumers()
+def _guard(value: ir.Value, casts: Sequence[ir.Node], schemas: Schemas) -> ShrinkGuard | None:
+    """The first guard that holds for `value`, read by narrowing `casts`; None if it may shrink."""
     if value.is_graph_input():
         return ShrinkGuard.GRAPH_INPUT
-    if value.is_graph_output() or any(
-        _narrows(node) and node.outputs[0].is_graph_output() for node in readers
-    ):
+    if value.is_graph_output() or any(node.outputs[0].is_graph_output() for node in casts):
         return ShrinkGuard.GRAPH_OUTPUT
-    wide = [node for node in readers if not _narrows(node)]
-    if any(schemas.signature(node) is None for node in wide):
-        return ShrinkGuard.OPAQUE_READER
-    if wide:
-        return ShrinkGuard.READ_WIDE
-    targets = {target for node in readers if (target := cast_target(node)) is not None}
+    readers = value.consumers()
+    if len(readers) > len(casts):
+        wide = set(readers).difference(casts)
+        opaque = any(schemas.signature(node) is None for node in wide)
+        return ShrinkGuard.OPAQUE_READER if opaque else ShrinkGuard.READ_WIDE
+    targets = {target for node in casts if (target := cast_target(node)) is not None}
     if len(targets) > 1:
         return ShrinkGuard.SEVERAL_FORMATS
     tensor = constant_of(value)
@@ -182,9 +179,11 @@ def _storage(tensor: ir.TensorProtocol | None) -> object:
     return id(tensor)
 
 
-def _guard_shared(guards: dict[ir.Value, ShrinkGuard | None], model: ir.Model) -> None:
+def _guard_shared(
+    guards: dict[ir.Value, ShrinkGuard | None], constants: Iterable[ir.Value]
+) -> None:
     """Keep constants whose data another constant needs otherwise: else it would be stored twice."""
-    kept = {_storage(constant_of(v)) for v in _constants(model) if guards.get(v, v) is not None}
+    kept = {_storage(constant_of(v)) for v in constants if guards.get(v, v) is not None}
     free = {value: _storage(constant_of(value)) for value in guards if guards[value] is None}
     targets: dict[object, set[ir.DataType | None]] = {}
     for value, storage in free.items():

@@ -50,7 +50,7 @@ def _is_sorted(scope: ir.Graph) -> bool:
                 producer = None if value is None else value.producer()
                 if producer is not None and producer not in done:
                     return False
-            inner = list(bodies(node))
+            inner = list(bodies(node)) if node.attributes.data else []
             if inner:
                 pending.append((itertools.chain.from_iterable(inner), node))
                 break

@@ -6,7 +6,7 @@ for a model: subgraphs read outer values, and control flow ties what they hand i
 of the source is float32.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -17,7 +17,6 @@ from onnxcast.formats import Format
 from onnxcast.graph.edit import constant_of
 from onnxcast.graph.fills import fill_value
 from onnxcast.graph.ties import Exit
-from onnxcast.planning.copies import is_copied
 from onnxcast.planning.groups import Group
 from onnxcast.planning.min_cut import SINK, SOURCE, MinCut
 from onnxcast.planning.prices import Prices
@@ -42,8 +41,8 @@ class Fixed(NamedTuple):
     """
 
     results: set[ir.Value]
-    reads: set[Use]
-    rounded: set[Use]
+    reads: set[tuple[ir.Node, int]]
+    rounded: set[tuple[ir.Node, int]]
     fills: set[ir.Value]
 
 
@@ -78,7 +77,10 @@ class CastCut:
         self._cut = MinCut()
         self._ids = {group: self._cut.node() for group in free}
         self._by_result = {value: group for group in free for value in group.result_values()}
-        self._by_use: dict[Use, Group] = {use: group for group in free for use in _operands(group)}
+        self._by_use: dict[Use, Group] = {use: group for group in free for use in _uses(group)}
+        # Who reads a value wide in any case is not here.
+        self._nodes: dict[Use, int] = dict.fromkeys((*fixed.reads, *fixed.rounded), SINK)
+        self._nodes.update((use, self._ids[group]) for use, group in self._by_use.items())
         self._slots = _Slots()
         self._fitting: dict[ir.Value, bool] = {}
 
@@ -115,13 +117,13 @@ class CastCut:
         Args:
             tainted: Groups that no wide reader may read while they are narrow.
         """
-        values = dict.fromkeys(
-            value
-            for group in self._ids
-            for value in (*group.operand_values(), *group.result_values())
-        )
-        values.update(dict.fromkeys(self._fixed.results))
-        values.update(dict.fromkeys(map(_value, (*self._fixed.reads, *self._fixed.rounded))))
+        values = dict.fromkeys((*self._by_result, *self._fixed.results))
+        for group in self._ids:
+            values.update(dict.fromkeys(group.operand_values()))
+        for node, index in (*self._fixed.reads, *self._fixed.rounded):
+            value = node.inputs[index]
+            assert value is not None
+            values[value] = None
         for value in values:
             self._add(value, tainted)
 
@@ -137,27 +139,20 @@ class CastCut:
 
     def readers(self, value: ir.Value) -> set[int]:
         """The nodes of all who read `value`."""
-        return set(map(self._reader, self._uses(value)))
+        return {self._nodes.get(use, SOURCE) for use in self._uses(value)}
 
-    def _uses(self, value: ir.Value) -> Iterator[Use]:
+    def _uses(self, value: ir.Value) -> list[Use]:
         """The uses of `value` but those that look at its shape only."""
-        for node, index in value.uses():
-            if not has_meaning(node, Meaning.METADATA):
-                yield node, index
+        uses: list[Use] = [use for use in value.uses() if not has_meaning(use[0], Meaning.METADATA)]
         if value.is_graph_output():
-            yield from self._slots.of(value)
-
-    def _reader(self, use: Use) -> int:
-        group = self._by_use.get(use)
-        if group is not None:
-            return self._ids[group]
-        return SINK if use in self._fixed.reads or use in self._fixed.rounded else SOURCE
+            uses.extend(self._slots.of(value))
+        return uses
 
     def _add(self, value: ir.Value, tainted: Collection[Group]) -> None:
-        constant = constant_of(value)
-        if constant is not None and is_copied(constant):
+        prices = self._prices.of(value)
+        if prices is None:
             return
-        down, up = self._prices.of(value)
+        down, up = prices
         if self._is_rounded(value):
             # Whoever reads it rounded and in float32 pays for the Cast up in any case.
             self._cut.edge(SOURCE, SINK, up)
@@ -168,7 +163,7 @@ class CastCut:
             self._add_result(self._ids[group], readers, down, None if group in tainted else up)
         elif value in self._fixed.results:
             self._pay_up(readers, SINK, up)
-        elif constant is None and value not in self._fixed.fills:
+        elif value not in self._fixed.fills and constant_of(value) is None:
             self._pay_down(readers, SOURCE, down)
         else:
             self._pay_copy(readers, down)
@@ -240,16 +235,9 @@ class _Slots:
         return self._known[graph][value]
 
 
-def _value(use: Use) -> ir.Value:
-    owner, index = use
-    value = owner.outputs[index] if isinstance(owner, ir.Graph) else owner.inputs[index]
-    assert value is not None
-    return value
-
-
-def _operands(group: Group) -> Iterable[Use]:
-    yield from ((group.node, index) for index in group.operands)
-    yield from group.exits
+def _uses(group: Group) -> list[Use]:
+    node = group.node
+    return [*[(node, index) for index in group.operands], *group.exits]
 
 
 def _fits(value: ir.Value, narrow: Format) -> bool:

@@ -9,7 +9,7 @@
   the bounded function that it begins with.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 import numpy as np
 import onnx_ir as ir
@@ -66,13 +66,10 @@ def integer_pins(nodes: Iterable[ir.Node], types: ElementTypes, narrow: Format) 
     origins: _Origins = {}
     casts: list[ir.Node] = []
     for node in nodes:
-        if (
-            _is_integer(cast_target(node))
-            or cast_target(node) == ir.DataType.BOOL
-            or is_comparison(node)
-        ):
+        to = cast_target(node)
+        if _is_integer(to) or to == ir.DataType.BOOL or is_comparison(node):
             casts.append(node)
-        origin = _starts_cone(node, types, narrow)
+        origin = _starts_cone(node, to, types, narrow)
         if origin or _stays_whole(node, cone, types):
             cone.update(node.outputs)
             if origin or has_meaning(node, Meaning.INTEGERS):
@@ -88,11 +85,11 @@ def integer_pins(nodes: Iterable[ir.Node], types: ElementTypes, narrow: Format) 
     return pins
 
 
-def _starts_cone(node: ir.Node, types: ElementTypes, narrow: Format) -> str:
-    """What makes `node`'s result a large whole number; "" if nothing does."""
+def _starts_cone(node: ir.Node, to: ir.DataType | None, types: ElementTypes, narrow: Format) -> str:
+    """What makes the result of `node`, cast to `to`, a large whole number; "" if nothing does."""
     if has_meaning(node, Meaning.COUNTING):
         return Meaning.COUNTING.value
-    if cast_target(node) != ir.DataType.FLOAT:
+    if to != ir.DataType.FLOAT:
         return ""
     source = types.dtype(node.inputs[0])
     if source is None or not _is_integer(source) or formats.contains(narrow, formats.of(source)):
@@ -101,8 +98,9 @@ def _starts_cone(node: ir.Node, types: ElementTypes, narrow: Format) -> str:
 
 
 def _stays_whole(node: ir.Node, cone: set[ir.Value], types: ElementTypes) -> bool:
-    carrier = has_meaning(node, Meaning.CARRIER)
-    if not (carrier or has_meaning(node, Meaning.INTEGERS)):
+    if cone.isdisjoint(node.inputs):
+        return False
+    if not (has_meaning(node, Meaning.CARRIER) or has_meaning(node, Meaning.INTEGERS)):
         return False
     operands = list(_floats(node, types))
     inside = [value in cone for value in operands]
@@ -129,7 +127,7 @@ def _phase(node: ir.Node, cone: set[ir.Value], origins: _Origins) -> list[ir.Nod
     return [node, product] if counted else []
 
 
-def _trace(node: ir.Node, origins: _Origins, ends: set[ir.Value]) -> None:
+def _trace(node: ir.Node, origins: _Origins, ends: Collection[ir.Value] = ()) -> None:
     """Note where the results of a carrier come from; results in `ends` come from nowhere else."""
     if has_meaning(node, Meaning.CARRIER):
         origin = _origin(_moved(node), origins)
@@ -186,7 +184,7 @@ def statistics_pins(nodes: Iterable[ir.Node], types: ElementTypes) -> Pins:
             sums.update(node.outputs)
             if has_meaning(node, Meaning.ELEMENTWISE):
                 pins.setdefault(node, (Reason.STATISTICS, f"from {_operands(node)}"))
-        _trace(node, origins, set())
+        _trace(node, origins)
         for source in _squares_behind(node, types, origins):
             pins[source] = (Reason.STATISTICS, f"squares summed by {label(node)}")
         for source in _magnified(node, types, amplified):
@@ -196,6 +194,8 @@ def statistics_pins(nodes: Iterable[ir.Node], types: ElementTypes) -> Pins:
 
 def _only(node: ir.Node, sums: set[ir.Value], types: ElementTypes) -> bool:
     """Whether `node` computes or moves, element by element, nothing but sums and constants."""
+    if sums.isdisjoint(node.inputs):
+        return False
     if not (has_meaning(node, Meaning.ELEMENTWISE) or has_meaning(node, Meaning.CARRIER)):
         return False
     operands = list(_floats(node, types))

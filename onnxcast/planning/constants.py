@@ -36,6 +36,10 @@ class _Magnitudes:
         self._constants: dict[ir.Value, WeightRange | None] = {}
         self.large: dict[ir.Value, float] = {}
 
+    def known(self, value: ir.Value) -> bool:
+        """Whether the size of `value` is known: of a constant, or too large."""
+        return value in self.large or self._range(value) is not None
+
     def constant(self, value: ir.Value) -> float | None:
         """Largest finite magnitude in a float32 constant; None if `value` is computed."""
         measured = self._range(value)
@@ -86,6 +90,8 @@ def constant_pins(groups: Iterable[Group], types: ElementTypes, narrow: Format) 
         if not (group.operands and group.results):
             continue
         node, floats = group.node, group.operand_values()
+        if not any(map(sizes.known, floats)):
+            continue
         vanishing = next((value for value in floats if _vanishes(value, sizes)), None)
         if vanishing is not None:
             pins[node] = (Reason.VANISHING, f"{vanishing.name} = {sizes.constant(vanishing):.3g}")

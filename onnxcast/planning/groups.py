@@ -7,14 +7,14 @@ decision. Only groups that are float32 today are listed: the rest keeps its type
 import dataclasses
 import enum
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
-from typing import cast
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from typing import Any
 
 import onnx_ir as ir
 
 from onnxcast.graph.function_ops import FunctionBodies
 from onnxcast.graph.inference import inferred_results
-from onnxcast.graph.schemas import Signature
+from onnxcast.graph.schemas import Signature, type_string
 from onnxcast.graph.ties import Exit, ties
 from onnxcast.graph.types import ElementTypes
 from onnxcast.graph.walk import bodies
@@ -72,14 +72,19 @@ class Group:
     def operand_values(self) -> list[ir.Value]:
         """The operands' values, and those that bodies give."""
         inputs = self.node.inputs
-        given = (body.outputs[index] for body, index in self.exits) if self.exits else ()
         # None of those is left out, as it would have no type.
-        return [*cast("list[ir.Value]", [inputs[index] for index in self.operands]), *given]
+        values: list[Any] = [inputs[index] for index in self.operands]
+        if self.exits:
+            values.extend(body.outputs[index] for body, index in self.exits)
+        return values
 
     def result_values(self) -> list[ir.Value]:
         """The results' values, and those that bodies take."""
         outputs = self.node.outputs
-        return [*[outputs[index] for index in self.results], *self.entries]
+        values = [outputs[index] for index in self.results]
+        if self.entries:
+            values.extend(self.entries)
+        return values
 
 
 def find_groups(graphs: Iterable[ir.Graph], types: ElementTypes) -> list[Group]:
@@ -90,25 +95,23 @@ def find_groups(graphs: Iterable[ir.Graph], types: ElementTypes) -> list[Group]:
     In that order every value's producer comes before its readers, but where a body hands values
     out: those come from groups of kind TIED or CONTROL_FLOW, which come before what is inside.
     """
-    function_bodies = FunctionBodies()
-    return [
-        group
-        for graph in graphs
-        for node in graph
-        for group in _groups_of(node, types, function_bodies)
-    ]
+    joins = _Joins(types)
+    return [group for graph in graphs for node in graph for group in _groups_of(node, types, joins)]
 
 
-def _groups_of(
-    node: ir.Node, types: ElementTypes, function_bodies: FunctionBodies
-) -> Iterator[Group]:
+def _groups_of(node: ir.Node, types: ElementTypes, joins: "_Joins") -> Iterator[Group]:
     signature, kind = types.schemas.signature(node), _kind(node, types)
     tied = list(_tied(node, signature, types)) if kind is Kind.CONTROL_FLOW else []
     yield from tied
     members, not_tensors = _members(node, types, signature if kind is Kind.SCHEMA else None, tied)
     joined = [[variable] for variable in members]
     if len(members) > 1 and signature is not None:
-        joined = _joined(node, signature, members, types, function_bodies)
+        joined = joins.of(node, signature, members)
+    if len(joined) == 1 == len(joined[0]):
+        ((variable, (only_operands, only_results)),) = members.items()
+        tensors = variable not in not_tensors
+        yield Group(node, variable, tuple(only_operands), tuple(only_results), kind, tensors)
+        return
     for variables in joined:
         operands = sorted(index for variable in variables for index in members[variable][0])
         results = sorted(index for variable in variables for index in members[variable][1])
@@ -132,15 +135,18 @@ def _members(
     members: _Members = {}
     not_tensors: set[str] = set()
     for side, index, value in _named_values(node):
+        type_ = types.of(value)
+        is_tensor, is_float = type(type_) is ir.TensorType, _is_float(type_)
+        if is_tensor and not is_float:
+            continue
         variable: str | None = ""
         if signature is not None:
             variable = signature.result(index) if side else signature.operand(index)
         if variable is None or (side, index) in elsewhere:
             continue
-        type_ = types.of(value)
-        if type(type_) is not ir.TensorType:
+        if not is_tensor:
             not_tensors.add(variable)
-        if _is_float(type_):
+        if is_float:
             members.setdefault(variable, ([], []))[side].append(index)
     return members, not_tensors
 
@@ -178,6 +184,34 @@ def _named_values(node: ir.Node) -> Iterator[tuple[int, int, ir.Value]]:
         for index, value in enumerate(values):
             if value is not None and value.name:
                 yield side, index, value
+
+
+class _Joins:
+    """Which variables of a node are one; for ops without attributes found once for their types."""
+
+    def __init__(self, types: ElementTypes) -> None:
+        self._types = types
+        self._bodies = FunctionBodies()
+        self._known: dict[Hashable, list[list[str]]] = {}
+
+    def of(self, node: ir.Node, signature: Signature, members: _Members) -> list[list[str]]:
+        """The variables of `members`, those together that are one."""
+        if node.attributes.data:
+            return _joined(node, signature, members, self._types, self._bodies)
+        operands = tuple(map(self._told, node.inputs))
+        results = tuple(map(self._told, node.outputs))
+        # A signature is never dropped, so that no other gets its place.
+        key = id(signature), self._types.schemas.version(node), operands, results
+        if key not in self._known:
+            self._known[key] = _joined(node, signature, members, self._types, self._bodies)
+        return self._known[key]
+
+    def _told(self, value: ir.Value | None) -> str | None:
+        """The type of a value, "" if nothing tells it, None if the value is left out."""
+        if value is None or not value.name:
+            return None
+        type_ = self._types.of(value)
+        return "" if type_ is None else type_string(type_)
 
 
 def _joined(

@@ -30,6 +30,9 @@ __all__ = ["guard_pins"]
 # A guard that rounding moves by more is another guard.
 _LARGEST_RELATIVE_ERROR = 2.0**-6
 
+# Where a guard may be among the operands.
+_GUARDS = {"Add": (0, 1), "Max": (0, 1), "Clip": (1,)}
+
 
 def guard_pins(groups: Iterable[Group], narrow: Format) -> Pins:
     """Nodes that read a value which a guard may leave at a magnitude that `narrow` lacks.
@@ -43,7 +46,7 @@ def guard_pins(groups: Iterable[Group], narrow: Format) -> Pins:
     for group in groups:
         node = group.node
         extreme = _guard(node)
-        value = next((value for value in group.operand_values() if value in guarded), None)
+        value = next(filter(guarded.__contains__, group.operand_values()), None)
         if value is not None:
             magnitude = guarded[value]
             if _needs(node, value, magnitude) and not _holds(narrow, magnitude):
@@ -75,8 +78,7 @@ def _holds(narrow: Format, magnitude: float) -> bool:
 
 def _guard(node: ir.Node) -> float | None:
     """The least that a small constant leaves of `node`'s result; None if there is no such one."""
-    places = {"Add": (0, 1), "Max": (0, 1), "Clip": (1,)}.get(node.op_type, ())
-    for index in places:
+    for index in _GUARDS.get(node.op_type, ()):
         number = _number(node, index)
         if number is not None and 0 < number < 1:
             return number

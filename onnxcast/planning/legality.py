@@ -90,7 +90,7 @@ class Legality:
         None if that is not told by op, opset, attributes and types: then each is a case of its own.
         """
         node = group.node
-        if group.kind is Kind.TIED:
+        if group.kind is not Kind.SCHEMA:
             return None
         attributes = []
         for name, attribute in node.attributes.data.items():
@@ -101,7 +101,7 @@ class Legality:
         return (
             id(self._types.schemas.opsets(node.graph)),
             (node.domain, node.op_type),
-            (group.kind, group.variable, group.operands, group.results),
+            (group.variable, group.operands, group.results),
             tuple(attributes),
             tuple(map(self._type_of, node.inputs)),
             tuple(map(self._type_of, node.outputs)),

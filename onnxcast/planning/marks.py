@@ -26,6 +26,8 @@ FORMAT = "onnxcast.format"
 OPERANDS = "onnxcast.operands"
 """Key in a node's metadata_props: the formats of its operands by index."""
 
+_KEYS = frozenset({FORMAT, OPERANDS})
+
 
 def carry_out_marks(model: ir.Model, plan: Plan) -> bool:
     """Let the marks of `model` be those of `plan`; return whether that changed any."""
@@ -94,7 +96,7 @@ def is_marked(model: ir.Model) -> bool:
 
 def forget_marks(model: ir.Model) -> None:
     """Remove all marks."""
-    for _, holder in list(_holders(model)):
+    for holder in list(_holders(model)):
         holder.metadata_props.pop(FORMAT, None)
         holder.metadata_props.pop(OPERANDS, None)
 
@@ -102,16 +104,13 @@ def forget_marks(model: ir.Model) -> None:
 def _marks(model: ir.Model) -> dict[int, str]:
     return {
         position: holder.metadata_props.get(FORMAT, "") + holder.metadata_props.get(OPERANDS, "")
-        for position, holder in _holders(model)
-        if FORMAT in holder.metadata_props or OPERANDS in holder.metadata_props
+        for position, holder in enumerate(_holders(model))
+        if not _KEYS.isdisjoint(holder.metadata_props)
     }
 
 
-def _holders(model: ir.Model) -> Iterator[tuple[int, ir.Node | ir.Value]]:
-    """Whatever may bear a mark, numbered."""
-    count = 0
+def _holders(model: ir.Model) -> Iterator[ir.Node | ir.Value]:
+    """Whatever may bear a mark, in a fixed order."""
     for node in model_nodes(model):
-        yield count, node
-        for count, value in enumerate(node.outputs, count + 1):  # noqa: B020 - goes on counting
-            yield count, value
-        count += 1
+        yield node
+        yield from node.outputs

@@ -133,7 +133,7 @@ class CastMoves:
 
     def _may_move(self, node: ir.Node) -> bool:
         """Whether `node` reads a widened value and nothing speaks against another format."""
-        if not any(value in self._origins for value in node.inputs):
+        if self._origins.keys().isdisjoint(node.inputs):
             return False
         marked = marked_operands(node) or any(marked_format(value) for value in node.outputs)
         return not (marked or pinned(node) or self._keeps(node))

@@ -36,6 +36,7 @@ class Multiplying:
         self._target = target
         self._narrow = narrow
         self._legality = legality
+        self._answers: dict[tuple[int, ...], dict[int, Format]] = {}
 
     def answers(self, indices: Iterable[int]) -> dict[int, Format]:
         """What the target's matmul takes for float32 operands of these indices.
@@ -46,6 +47,12 @@ class Multiplying:
         Raises:
             RefusedError: It takes none.
         """
+        asked_for = tuple(indices)
+        if asked_for not in self._answers:
+            self._answers[asked_for] = self._answered(asked_for)
+        return self._answers[asked_for]
+
+    def _answered(self, indices: Iterable[int]) -> dict[int, Format]:
         target, wanted = self._target, self._narrow
         asked = {index: target.matmul_operand_type(FLOAT32, wanted) for index in indices}
         if not asked:

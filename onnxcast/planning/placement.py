@@ -35,8 +35,9 @@ def carry_out(model: ir.Model, plan: Plan) -> tuple[list[Diagnostic], bool]:
     """
     placer = _Placer(model, plan.types)
     cast = [(group, each) for group, each in plan.narrow() if each.form is not Form.MARKED]
+    for format_ in dict.fromkeys(decision.format for _, decision in cast):
+        import_onnx(model, _dtype(format_))
     for group, decision in cast:
-        import_onnx(model, _dtype(decision.format))
         for value in group.result_values() if decision.gives else ():
             placer.narrow(value, decision.format)
     for group, decision in cast:

@@ -68,7 +68,7 @@ class Decision:
 
     def read_in(self, index: int) -> Format:
         """The format in which operand `index`, one of `reads`, is read."""
-        return dict(self.apart).get(index, self.format)
+        return dict(self.apart).get(index, self.format) if self.apart else self.format
 
     @property
     def is_wide(self) -> bool:

@@ -118,6 +118,12 @@ class _Planner:
         self._forms: dict[Hashable, tuple[Form, Why | None]] = {}
         self._analysed: Pins = {}
         self._constants: Pins = {}
+        self._quantised = {
+            value
+            for node in nodes
+            if has_meaning(node, Meaning.QUANTISING)
+            for value in node.outputs
+        }
 
     def decide(
         self, groups: list[Group], choices: Mapping[ir.Node, Choice]
@@ -245,7 +251,7 @@ class _Planner:
 
     def _why_fixed(self, group: Group) -> Why | None:
         """What keeps `group` float32 whatever is asked for."""
-        if group.kind in _FIXED:
+        if group.kind is not Kind.SCHEMA and group.kind in _FIXED:
             return Why(_FIXED[group.kind])
         if not group.tensors:
             return Why(Reason.NOT_A_TENSOR)
@@ -285,7 +291,8 @@ class _Planner:
             return None
         if node in self._analysed:
             return Why(*self._analysed[node])
-        return Why(Reason.QUANTISED) if _reads_quantised(node) else None
+        # What comes straight from a dequantiser belongs to its operator.
+        return None if self._quantised.isdisjoint(node.inputs) else Why(Reason.QUANTISED)
 
 
 def _why_pinned(node: ir.Node, pin: PinLevel) -> Why | None:
@@ -298,12 +305,3 @@ def _is_carrier(group: Group) -> bool:
     """Whether `group` takes whatever format its operand has: moves it, or reads its shape."""
     moves = has_meaning(group.node, Meaning.CARRIER) or group.kind is Kind.TIED
     return moves or has_meaning(group.node, Meaning.METADATA)
-
-
-def _reads_quantised(node: ir.Node) -> bool:
-    """Whether an operand comes straight from a dequantiser, which belongs to its operator."""
-    for value in node.inputs:
-        producer = None if value is None else value.producer()
-        if producer is not None and has_meaning(producer, Meaning.QUANTISING):
-            return True
-    return False

@@ -3,7 +3,9 @@
 import onnx_ir as ir
 
 from onnxcast.formats import FLOAT32, Format
+from onnxcast.graph.edit import constant_of
 from onnxcast.graph.shapes import Shapes
+from onnxcast.planning.copies import is_copied
 from onnxcast.planning.groups import Group
 from onnxcast.targets import Chains, Target
 
@@ -24,14 +26,26 @@ class Prices:
         self._saved = FLOAT32.bits - narrow.bits
         self._down = _bits(target, FLOAT32, narrow)
         self._up = _bits(target, narrow, FLOAT32)
+        self._known: dict[ir.Value, tuple[int, int] | None] = {}
 
     @property
     def are_bits(self) -> bool:
         """Whether prices are in bits, not in Casts."""
         return self._shapes is not None
 
-    def of(self, value: ir.Value) -> tuple[int, int]:
-        """Prices of casting `value` down and up, in bits; a dimension not known counts 1."""
+    def of(self, value: ir.Value) -> tuple[int, int] | None:
+        """Prices of casting `value` down and up, in bits; a dimension not known counts 1.
+
+        None if nobody would cast it: a constant that is stored twice instead.
+        """
+        if value not in self._known:
+            self._known[value] = self._found(value)
+        return self._known[value]
+
+    def _found(self, value: ir.Value) -> tuple[int, int] | None:
+        constant = constant_of(value)
+        if constant is not None and is_copied(constant):
+            return None
         if self._shapes is None:
             return 1, 1
         count = self._shapes.elements(value)

@@ -9,6 +9,7 @@ import dataclasses
 import enum
 import functools
 from collections.abc import Callable
+from typing import NamedTuple
 
 import onnx_ir as ir
 
@@ -146,22 +147,42 @@ MEANINGS: tuple[Row, ...] = (
 )
 
 
+class _Meanings(NamedTuple):
+    """What the table says of one op.
+
+    Attributes:
+        always: The meanings that it has in any case.
+        sometimes: Rows with a condition.
+        multiplied: As of its row, if it has one as a matmul-like op, else 0.
+    """
+
+    always: tuple[Meaning, ...]
+    sometimes: tuple[Row, ...]
+    multiplied: int
+
+
 @functools.cache
-def _rows_of(domain: str, op_type: str) -> tuple[Row, ...]:
+def _meanings_of(domain: str, op_type: str) -> _Meanings:
     name = op_type if domain in ("", "ai.onnx") else f"{domain}.{op_type}"
-    return tuple(row for row in MEANINGS if row.op == name)
+    rows = [row for row in MEANINGS if row.op == name]
+    always = tuple(row.meaning for row in rows if row.when is None)
+    sometimes = tuple(row for row in rows if row.when is not None)
+    known = (row.multiplied for row in rows if row.meaning is Meaning.MATMUL)
+    return _Meanings(always, sometimes, next(known, 0))
 
 
 def has_meaning(node: ir.Node, meaning: Meaning) -> bool:
     """Whether `node` has `meaning` by the table."""
-    for row in _rows_of(node.domain, node.op_type):
-        if row.meaning is meaning and (row.when is None or row.when(node)):
+    always, sometimes, _ = _meanings_of(node.domain, node.op_type)
+    if meaning in always:
+        return True
+    for row in sometimes:
+        if row.meaning is meaning and row.when is not None and row.when(node):
             return True
     return False
 
 
 def multiplied(node: ir.Node) -> int:
     """How many first operands a matmul-like `node` multiplies; 0 for any other."""
-    rows = _rows_of(node.domain, node.op_type)
-    known = (row.multiplied for row in rows if row.meaning is Meaning.MATMUL)
-    return next(known, 0) if has_meaning(node, Meaning.MATMUL) else 0
+    count = _meanings_of(node.domain, node.op_type).multiplied
+    return count if count and has_meaning(node, Meaning.MATMUL) else 0

@@ -10,7 +10,7 @@ from onnxcast import formats
 from onnxcast.formats import Format
 from onnxcast.graph.edit import Names, constant_of
 from onnxcast.graph.types import ElementTypes
-from onnxcast.graph.walk import main_graphs, model_graphs
+from onnxcast.graph.walk import main_nodes, model_graphs
 from onnxcast.planning import Decision, Group
 from onnxcast.verification.rounding import Roundings
 from onnxcast.verification.twin import inlined
@@ -44,8 +44,7 @@ def positioned(
     copy = inlined(copy) if copy.functions else copy
     return copy, [
         (node, int(node.metadata_props.pop(_POSITION)))
-        for graph in main_graphs(copy)
-        for node in graph
+        for node in main_nodes(copy)
         if _POSITION in node.metadata_props
     ]
 

@@ -23,7 +23,7 @@ from onnxcast.graph.edit import constant_of
 from onnxcast.graph.opsets import onnx_opset
 from onnxcast.graph.ties import ties
 from onnxcast.graph.types import ElementTypes
-from onnxcast.graph.walk import bodies, main_graphs
+from onnxcast.graph.walk import bodies, main_nodes
 from onnxcast.policy import Meaning, has_meaning
 from onnxcast.verification.copies import Copier, positioned
 from onnxcast.verification.ranges import run_numbers
@@ -64,7 +64,7 @@ def estimate(
     Args:
         model: The model that it was made from; it is not changed.
         switched: Tells the nodes and what is rounded.
-        limits: By output, the relative error that uses up what passes.
+        limits: By output, the relative error that uses up what passes; inf if any does.
         feeds: The samples.
         worker: Runs an instrumented copy, once for each sample.
         folder: For the copy.
@@ -104,7 +104,7 @@ class _Probes:
         self.model, self._copies = positioned(model, switched.nodes)
         self._switched = switched
         self._outputs = list(self.model.graph.outputs)
-        nodes = [node for graph in main_graphs(self.model) for node in graph]
+        nodes = list(main_nodes(self.model))
         self._types = ElementTypes(self.model)
         self._reducer = Reducer(self.model)
         self._copier = Copier(self.model, self._reducer.names)
@@ -238,7 +238,8 @@ class _Probes:
                 for operand in (node.inputs[index] for index in tie.operands):
                     found[operand] += sum(found[entry] for entry in tie.entries)
             for operand in {*node.inputs} if behind and not inner else ():
-                found[operand] += behind * self._gain(node, operand, relative) ** 2
+                gain = self._gain(node, operand, relative)
+                found[operand] += behind * gain * gain if gain else 0.0
 
     def _gain(
         self, node: ir.Node, operand: ir.Value | None, relative: Mapping[str, float]

@@ -6,7 +6,7 @@ from onnxcast.formats import Kind, of
 from onnxcast.graph.edit import take_place
 from onnxcast.graph.truth import is_choice
 from onnxcast.graph.types import ElementTypes
-from onnxcast.graph.walk import main_graphs
+from onnxcast.graph.walk import main_nodes
 
 __all__ = ["cast_choices"]
 
@@ -16,10 +16,9 @@ def cast_choices(model: ir.Model, types: ElementTypes) -> None:
 
     onnxruntime's Where lacks some of these types, its Cast none.
     """
-    for graph in main_graphs(model):
-        for node in graph:
-            dtype = types.dtype(node.outputs[0]) if is_choice(node) else None
-            if dtype is None or of(dtype).kind is Kind.FLOAT:
-                continue
-            cast = ir.Node("", "Cast", [node.inputs[0]], [ir.AttrInt64("to", dtype)])
-            take_place(node, [cast])
+    for node in main_nodes(model):
+        dtype = types.dtype(node.outputs[0]) if is_choice(node) else None
+        if dtype is None or of(dtype).kind is Kind.FLOAT:
+            continue
+        cast = ir.Node("", "Cast", [node.inputs[0]], [ir.AttrInt64("to", dtype)])
+        take_place(node, [cast])

@@ -17,7 +17,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnxcast.graph.edit import Names
-from onnxcast.graph.walk import bodies, main_graphs
+from onnxcast.graph.walk import bodies, main_nodes
 
 __all__ = ["Lifter"]
 
@@ -47,7 +47,7 @@ class Lifter:
         self._version = version
         self._constant = constant
         self._owners: Mapping[ir.Graph, ir.Node] = {
-            body: node for graph in main_graphs(model) for node in graph for body in bodies(node)
+            body: node for node in main_nodes(model) for body in bodies(node)
         }
 
     def reaches(self, graph: ir.Graph | None) -> bool:

@@ -19,7 +19,7 @@ import onnx_ir as ir
 
 from onnxcast.formats import Format
 from onnxcast.graph.edit import Names
-from onnxcast.graph.walk import main_graphs, model_graphs
+from onnxcast.graph.walk import main_graphs, model_nodes
 from onnxcast.planning import forget_marks, marked_format, marked_operands
 from onnxcast.policy import Meaning, has_meaning
 from onnxcast.verification.rounding import Roundings
@@ -29,10 +29,9 @@ __all__ = ["marked_formats", "round_marked"]
 
 def marked_formats(model: ir.Model) -> Iterator[Format]:
     """The formats of all marks of `model`."""
-    for graph in model_graphs(model):
-        for node in graph:
-            yield from marked_operands(node).values()
-            yield from (f for value in node.outputs if (f := marked_format(value)) is not None)
+    for node in model_nodes(model):
+        yield from marked_operands(node).values()
+        yield from (f for value in node.outputs if (f := marked_format(value)) is not None)
 
 
 def round_marked(model: ir.Model, names: Names) -> int:

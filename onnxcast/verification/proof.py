@@ -23,6 +23,7 @@ from onnxcast.files import Source, collector_paused
 from onnxcast.files.temporary import TemporaryFolder
 from onnxcast.verification.comparison import Budget, OutputError, Tolerance, bit_equal, worst
 from onnxcast.verification.prover import Prover, refusal
+from onnxcast.verification.restriction import restricted
 from onnxcast.verification.scratch import is_large, place
 from onnxcast.verification.session import Worker
 from onnxcast.verification.twin import Twin, build_twin
@@ -203,13 +204,27 @@ def _proof(
 
 
 def first_difference(
-    source: Source, other: ir.Model, feeds: Sequence[Feeds], worker: Worker
+    source: Source,
+    other: ir.Model,
+    feeds: Sequence[Feeds],
+    worker: Worker,
+    outputs: Sequence[str] | None = None,
 ) -> str:
     """Name of the first output in which `other` differs from `source` in any bit; "" if none.
+
+    Args:
+        source: The model before.
+        other: The model after; it stays as it is.
+        feeds: The samples.
+        worker: Runs the models.
+        outputs: Names of those to compare; all by default.
 
     Raises:
         RefusedError: One of them does not run.
     """
+    if outputs is not None:
+        source = Source(restricted(source.model, outputs), None)
+        other = restricted(other, outputs)
     with TemporaryFolder() as folder, refusal():
         path = source.path
         if path is None or is_large(source.model):

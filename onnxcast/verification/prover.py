@@ -147,6 +147,10 @@ class Prover:
         rest = Tolerance(max(given.max, usual.max), max(given.rms, usual.rms))
         self._budget_as_is = Budget(rest)
 
+    def limit_of(self, name: str) -> float:
+        """About the relative error of an output that uses up what passes."""
+        return math.inf if name in self.not_compared else self.budget.relative(name)
+
     def within(self, errors: Sequence[OutputError], margin: float) -> bool:
         """Whether all errors pass with that much of the tolerance."""
         return all(error.ok and error.used <= margin for error in errors)

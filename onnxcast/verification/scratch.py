@@ -21,8 +21,8 @@ _LARGE_TENSOR = 2**20
 
 
 def stored_wide(tensor: ir.TensorProtocol | None) -> ir.ExternalTensor | None:
-    """The large float32 tensor in a file that `tensor` is, or is rounded from."""
-    while isinstance(tensor, NarrowedTensor):
+    """The large float32 tensor in a file that `tensor` is, or is rounded from, once."""
+    if isinstance(tensor, NarrowedTensor):
         tensor = tensor.raw
     if not isinstance(tensor, ir.ExternalTensor) or tensor.dtype is not ir.DataType.FLOAT:
         return None

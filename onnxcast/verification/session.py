@@ -8,18 +8,16 @@ import contextlib
 import itertools
 import json
 import logging
-import os
 import pathlib
-import signal
 import subprocess
 import sys
 import threading
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from onnxcast import errors
 from onnxcast.files.temporary import TemporaryFolder
 from onnxcast.verification.budgets import Tolerance
+from onnxcast.verification.children import child_environment, death, killer
 from onnxcast.verification.values import Feeds, Value, read_values, write_values
 
 __all__ = ["FailureKind", "Feeds", "Level", "RuntimeFailure", "Value", "Worker"]
@@ -227,7 +225,7 @@ class Worker:
                 encoding="utf-8",
                 # `python -m` looks here first: an empty folder cannot hide the packages we mean.
                 cwd=self._path("."),
-                env={**os.environ, "PYTHONPATH": _python_path()},
+                env=child_environment(),
             )
 
     def _command(self) -> list[str]:
@@ -241,12 +239,9 @@ class Worker:
             return RuntimeFailure(
                 "timeout", f"onnxruntime took more than {self._timeout:g} seconds"
             )
-        code = child.returncode
-        name = _signal_name(-code) if code < 0 else ""
-        log = self._path("worker.log").read_text(encoding="utf-8", errors="replace").split("\n")
-        last = next((": " + line.strip() for line in reversed(log) if line.strip()), "")
-        cause = f"was killed by {name}" if name else f"exited with status {code}"
-        return RuntimeFailure("crash", f"onnxruntime's process {cause}{last}", signal=name)
+        code, log = child.returncode, self._path("worker.log").read_bytes()
+        message = f"onnxruntime's process {death(code, log)}"
+        return RuntimeFailure("crash", message, signal=killer(code))
 
     @staticmethod
     def _stop(child: subprocess.Popen[str]) -> None:
@@ -263,17 +258,3 @@ class Worker:
 def _request(model: pathlib.Path, level: Level) -> dict[str, Any]:
     path = str(pathlib.Path(model).absolute())
     return {"model": path, "level": level, "feeds": [], "out": [], "outputs": None}
-
-
-def _python_path() -> str:
-    """The folders this process imports from, so that the child finds the same packages."""
-    home = str(pathlib.Path(errors.__file__).parents[1])
-    paths = [path for path in sys.path if path]
-    return os.pathsep.join(paths if home in paths else [home, *paths])
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"

@@ -28,7 +28,7 @@ from onnxcast.files import WidenedTensor
 from onnxcast.formats import FLOAT32, Format, of
 from onnxcast.graph.edit import Names, cast_target
 from onnxcast.graph.types import ElementTypes
-from onnxcast.graph.walk import bodies, main_graphs, op_name, values
+from onnxcast.graph.walk import bodies, main_graphs, main_nodes, op_name, values
 from onnxcast.planning import is_marked, marked_format
 from onnxcast.policy import Meaning, has_meaning, is_closed
 from onnxcast.verification.kernels import cast_choices
@@ -99,8 +99,7 @@ def build_twin(model: ir.Model) -> Twin:
     narrow = _narrow_values(twin, types)
     assumed = Counter(
         op_name(node)
-        for graph in main_graphs(twin)
-        for node in graph
+        for node in main_nodes(twin)
         if _has_steps(node, types) and any(v in narrow or marked_format(v) for v in node.outputs)
     )
     _forget_shapes(twin)
@@ -126,7 +125,7 @@ def _narrow_values(model: ir.Model, types: ElementTypes) -> _Narrow:
 def _quantised(model: ir.Model, types: ElementTypes) -> set[ir.Value]:
     """8-bit floats that a quantiser gives or reads, and what is only moved on from them."""
     found: set[ir.Value] = set()
-    nodes = [node for graph in main_graphs(model) for node in graph]
+    nodes = list(main_nodes(model))
     for node in (*nodes, *reversed(nodes)):
         values = [value for value in (*node.inputs, *node.outputs) if value is not None]
         moved = has_meaning(node, Meaning.CARRIER) and not found.isdisjoint(values)
@@ -140,11 +139,10 @@ def _forget_shapes(model: ir.Model) -> None:
 
     onnxruntime forgives a wrong one in the source but not where a Cast repeats it.
     """
-    for graph in main_graphs(model):
-        for node in graph:
-            for value in node.outputs:
-                if not value.is_graph_output():
-                    value.shape = None
+    for node in main_nodes(model):
+        for value in node.outputs:
+            if not value.is_graph_output():
+                value.shape = None
 
 
 def inlined(model: ir.Model) -> ir.Model:

@@ -117,7 +117,7 @@ def _run(
     session: Any, names: list[str], feeds: list[str], out: list[str], weights: Weights
 ) -> None:
     for source, target in zip(feeds, out, strict=True):
-        results = session.run(names, {**read_values(pathlib.Path(source)), **weights})
+        results = session.run(names, {**weights, **read_values(pathlib.Path(source))})
         write_values(pathlib.Path(target), dict(zip(names, results, strict=True)))
 
 
@@ -132,8 +132,8 @@ def _differences(
     others = mapped(pathlib.Path(against["model"]))
     samples = [
         (
-            {**read_values(pathlib.Path(first)), **weights},
-            {**read_values(pathlib.Path(second)), **others},
+            {**weights, **read_values(pathlib.Path(first))},
+            {**others, **read_values(pathlib.Path(second))},
         )
         for first, second in zip(request["feeds"], against["feeds"], strict=True)
     ]

@@ -12,10 +12,10 @@ import onnx
 import pytest
 
 from onnxcast import RefusedError
+from onnxcast.verification.children import child_environment
 from onnxcast_models import wheels
 from onnxcast_models.catalogue import CATALOGUE
 from onnxcast_models.entries import Wheel
-from onnxcast_models.jobs import child_environment
 from onnxcast_models.store import read_rows
 from tests.cli.conftest import Command
 from tests.zoo_folder import Break

@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 import pytest
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
 from onnxcast.errors import InputError, RefusedError
 from onnxcast.files import (
@@ -137,6 +137,17 @@ def test_models_that_share_nothing_have_files_of_their_own(folder: Path) -> None
         )
 
 
+def test_models_are_replaced_together_or_not_at_all(folder: Path) -> None:
+    models = {
+        folder / "out.onnx": narrowed(folder / "first.onnx"),
+        folder / "lacking" / "out.onnx": narrowed(folder / "second.onnx"),
+    }
+    before = sorted(folder.iterdir())
+    with pytest.raises(RefusedError, match="lacking"):
+        commit_together(models)
+    assert sorted(folder.iterdir()) == before
+
+
 def test_old_data_stays_while_another_model_reads_it(folder: Path) -> None:
     *_, data = together(folder, "first", "second")
     commit(narrowed(folder / "alone.onnx"), folder / "first.half.onnx")
@@ -233,6 +244,29 @@ def test_data_goes_to_the_file_that_is_named(
     inline = ir.from_proto(onnx.load(folder / "first.onnx"))
     commit(inline, output, location="v.bin")
     assert {each["location"] for each in external(output).values()} == {"v.bin"}
+
+
+def test_a_model_may_be_replaced_with_the_data_file_that_it_reads(tmp_path: Path) -> None:
+    small, large = np.full(8, 7, np.float32), np.arange(4096, dtype=np.float32)
+    graph = helper.make_graph(
+        [helper.make_node("Add", ["x", "small"], ["y"])],
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [8])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [8])],
+        [numpy_helper.from_array(small, "small"), numpy_helper.from_array(large, "large")],
+    )
+    path = tmp_path / "model.onnx"
+    onnx.save(
+        helper.make_model(graph, ir_version=9, opset_imports=[helper.make_opsetid("", 18)]),
+        path,
+        save_as_external_data=True,
+        location="weights.data",
+        size_threshold=0,
+    )
+    commit(read_model(path).model, path, location="weights.data")
+    for tensor in onnx.load(path).graph.initializer:
+        wanted = small if tensor.name == "small" else large
+        np.testing.assert_array_equal(numpy_helper.to_array(tensor), wanted)
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from onnxcast.errors import InputError
 from onnxcast.files import collector_paused, read, read_model
+from onnxcast.files.protos import parts
 from onnxcast.files.sparse import make_dense
 
 WEIGHT = np.arange(1024, dtype=np.float32) - 100
@@ -451,6 +452,50 @@ def test_sparse_tensors_are_kept(tmp_path: Path, where: str, indices: list[objec
     assert model == with_sparse(np.array(indices), where)
 
 
+def with_function(
+    default: onnx.TensorProto | None, given: onnx.TensorProto | None
+) -> onnx.ModelProto:
+    """A call of a function whose constant is an attribute of it."""
+    constant = helper.make_node("Constant", [], ["c"])
+    kind = onnx.AttributeProto.TENSOR
+    constant.attribute.add(name="value", type=kind, ref_attr_name="v")
+    function = helper.make_function(
+        "local",
+        "AddConstant",
+        ["x"],
+        ["y"],
+        [constant, helper.make_node("Add", ["x", "c"], ["y"])],
+        [helper.make_opsetid("", 18)],
+        attributes=[] if default is not None else ["v"],
+        attribute_protos=[] if default is None else [helper.make_attribute("v", default)],
+    )
+    call = helper.make_node("AddConstant", ["x"], ["y"], domain="local")
+    if given is not None:
+        call.attribute.append(helper.make_attribute("v", given))
+    graph = helper.make_graph(
+        [call],
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [2])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [2])],
+    )
+    imports = [helper.make_opsetid("", 18), helper.make_opsetid("local", 1)]
+    return helper.make_model(graph, functions=[function], opset_imports=imports, ir_version=9)
+
+
+def test_a_tensor_may_be_an_attribute_of_a_function() -> None:
+    tensor = numpy_helper.from_array(np.ones(2, np.float32))
+    assert read_model(with_function(None, tensor)).model.functions
+    assert read_model(with_function(tensor, None)).model.functions
+
+
+def test_default_of_a_function_must_not_lead_out_of_the_folder() -> None:
+    tensor = TensorProto(name="t", data_type=TensorProto.FLOAT, dims=[2])
+    tensor.data_location = TensorProto.EXTERNAL
+    tensor.external_data.add(key="location", value="/etc/hostname")
+    with pytest.raises(InputError, match="outside the model's folder"):
+        read_model(with_function(tensor, None))
+
+
 def test_sparse_attribute_of_another_op_is_refused() -> None:
     model = with_sparse(np.array([1, 5]), "constant")
     model.graph.node[0].op_type, model.graph.node[0].domain = "Mine", "mine"
@@ -467,7 +512,7 @@ def test_sparse_tensor_too_large_to_be_dense_is_refused() -> None:
 def test_no_sparse_tensor_is_left() -> None:
     for where in ("initializer", "constant", "branch"):
         model = with_sparse(np.array([1, 5]), where)
-        make_dense(model, "", "m")
+        make_dense(parts(model), "", "m")
         assert "sparse" not in str(model)
 
 

@@ -10,12 +10,12 @@ import pytest
 
 import onnxcast_models
 from onnxcast.policy import TOKENS, make_policy
-from onnxcast_models.built import Built
 from onnxcast_models.catalogue import CATALOGUE
 from onnxcast_models.entries import Entry, Exported, Installed, Made, Packaged, Wheel
 from onnxcast_models.expectations import PACKAGED
 from onnxcast_models.fetch import fetch
-from onnxcast_models.samples import SAMPLES
+from onnxcast_models.recipes.built import Built
+from onnxcast_models.recipes.samples import SAMPLES
 from onnxcast_models.suite import EVERY_MODE, SUITE
 
 MADE = [entry for entry in CATALOGUE if isinstance(entry.origin, Made)]
@@ -55,7 +55,7 @@ def test_what_comes_without_samples_has_a_maker_that_gives_the_same_each_time() 
 
 
 def test_every_recipe_has_an_entry() -> None:
-    folder = Path(str(onnxcast_models.__file__)).parent
+    folder = Path(str(onnxcast_models.__file__)).parent / "recipes"
     for module in {each.origin.module for each in CATALOGUE if isinstance(each.origin, Exported)}:
         text = (folder / f"{module}.py").read_text()
         recipes = re.findall(r'^    "(\w+)":', text[text.index("\nRECIPES") :], re.MULTILINE)
@@ -78,7 +78,7 @@ def test_every_model_of_onnx_that_is_light_is_there() -> None:
 @pytest.mark.parametrize("entry", MADE, ids=by_name)
 def test_what_our_code_builds_is_valid_runs_and_is_the_same_each_time(entry: Entry) -> None:
     assert isinstance(entry.origin, Made)
-    module = importlib.import_module(f"onnxcast_models.{entry.origin.module}")
+    module = importlib.import_module(f"onnxcast_models.recipes.{entry.origin.module}")
     built: Built = module.MODELS[entry.name]()
     onnx.checker.check_model(built.model, full_check=True)
     options = onnxruntime.SessionOptions()
@@ -94,7 +94,7 @@ def test_what_our_code_builds_is_valid_runs_and_is_the_same_each_time(entry: Ent
 
 def test_every_builder_has_an_entry() -> None:
     for module in {each.origin.module for each in MADE if isinstance(each.origin, Made)}:
-        models = importlib.import_module(f"onnxcast_models.{module}").MODELS
+        models = importlib.import_module(f"onnxcast_models.recipes.{module}").MODELS
         named = {
             each.name
             for each in MADE

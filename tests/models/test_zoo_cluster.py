@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from onnxcast_models.jobs import child_environment
+from onnxcast.verification.children import child_environment
 from onnxcast_models.store import read_rows
 from tests.zoo_folder import Break
 

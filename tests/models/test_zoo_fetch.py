@@ -14,7 +14,7 @@ import pytest
 from onnxcast import RefusedError
 from onnxcast_models.entries import Entry, Exported, Installed, Made, Wheel
 from onnxcast_models.fetch import fetch
-from onnxcast_models.samples import SAMPLES
+from onnxcast_models.recipes.samples import SAMPLES
 
 MODEL = b"the bytes of a model"
 ENTRY = Entry(
@@ -131,11 +131,11 @@ def test_an_installed_model_of_another_content_is_refused(tmp_path: Path) -> Non
         fetch(dataclasses.replace(entry, origin=gone), tmp_path)
 
 
-RECIPE = dataclasses.replace(ENTRY, name="unet_ts", origin=Exported("exports_vision", ("json",)))
+RECIPE = dataclasses.replace(ENTRY, name="unet_ts", origin=Exported("vision", ("json",)))
 
 
 def test_a_recipe_names_the_extra_that_it_needs(tmp_path: Path) -> None:
-    entry = dataclasses.replace(RECIPE, origin=Exported("exports_vision", ("no_such_package",)))
+    entry = dataclasses.replace(RECIPE, origin=Exported("vision", ("no_such_package",)))
     with pytest.raises(RefusedError, match=r"no_such_package is not installed; install onnxcast\["):
         fetch(entry, tmp_path)
 
@@ -189,7 +189,7 @@ def test_what_was_exported_needs_the_extra_no_more(
 @pytest.mark.slow
 @pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="needs onnxcast[zoo]")
 def test_a_recipe_gives_the_same_model_each_time(tmp_path: Path) -> None:
-    entry = dataclasses.replace(RECIPE, origin=Exported("exports_vision", ("torch",)))
+    entry = dataclasses.replace(RECIPE, origin=Exported("vision", ("torch",)))
     one, two = (fetch(entry, tmp_path / name) for name in ("one", "two"))
     assert one.digest == two.digest
     onnx.checker.check_model(one.model)

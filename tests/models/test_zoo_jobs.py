@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from onnxcast_models.jobs import Job, Limits, child_environment, run_job
+from onnxcast.verification.children import child_environment
+from onnxcast_models.jobs import Job, Limits, run_job
 from onnxcast_models.rows import Mode
 from onnxcast_models.subjects import find_subjects
 from tests.zoo_folder import Break

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from onnxcast.verification.children import child_environment
 from onnxcast_models.expectations import Expectations
-from onnxcast_models.jobs import child_environment
 from onnxcast_models.rows import Row
 
 

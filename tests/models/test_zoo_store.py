@@ -68,6 +68,7 @@ def test_rows_of_other_versions_are_not_gone_on_with(path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
+        ("not json", "not a file of results"),
         ("not json\n", "not a file of results"),
         ("[]\n", "not a file of results"),
         ('{"format": 2}\n', "not a file of results"),

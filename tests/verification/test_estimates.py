@@ -113,6 +113,17 @@ def test_what_overflows_is_worst(worker: Worker, tmp_path: pathlib.Path) -> None
     assert math.isinf(dict(zip(names, found.local, strict=True))["square"])
 
 
+def test_outputs_that_do_not_count_are_no_reason(worker: Worker, tmp_path: pathlib.Path) -> None:
+    model = parsed("""g (float[8] x) => (float[8] y, float[8] z) {
+        [up] y = Mul (x, x) [down] z = Add (x, x) }""")
+    switches = switched(model)
+    limits = {"y": 1e-3, "z": math.inf}
+    found = estimate(model, switches, limits, [QUIET], worker, tmp_path)
+    by_name = dict(zip((node.name for node in switches.nodes), found.activations, strict=True))
+    assert by_name["up"] > 0.1
+    assert by_name["down"] == 0
+
+
 def test_before_opset_9_nothing_is_known(worker: Worker, tmp_path: pathlib.Path) -> None:
     text = '<ir_version: 3, opset_import: ["": 8]> g (float[8] x) => (float[8] y) { y = Tanh (x) }'
     model = ir.from_proto(onnx.parser.parse_model(text))

@@ -68,6 +68,17 @@ def test_weights_stay_in_their_file(path: Path, tmp_path: Path, worker: Worker) 
     np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-5 * np.abs(wanted).max())
 
 
+@pytest.mark.usefixtures("every_model_large")
+def test_a_sample_may_replace_a_weight(path: Path, tmp_path: Path, worker: Worker) -> None:
+    model = read_model(path).model
+    model.graph.inputs.append(model.graph.initializers["b"])
+    copy = tmp_path / "copy.onnx"
+    place(model, copy)
+    feeds = {**SAMPLE, "b": np.zeros((SIZE, SIZE), np.float32)}
+    ((result,),) = (found.values() for found in worker.run(copy, [feeds], level="disable_all"))
+    assert not np.any(result)
+
+
 def test_a_small_model_is_copied_whole(path: Path, tmp_path: Path) -> None:
     place(read_model(path).model, tmp_path / "copy.onnx")
     assert len(onnx.load(tmp_path / "copy.onnx").graph.initializer) == 3
@@ -174,6 +185,25 @@ def test_a_search_looks_at_the_chosen_outputs_alone() -> None:
     )
     assert result.verified
     assert result.report.search is None or result.report.search.pins == 0
+
+
+def test_what_does_not_run_is_left_out_of_every_run() -> None:
+    text = """<ir_version: 8, opset_import: ["" : 11, "nobody" : 1]>
+    agraph (float[4] x, float[4] k) => (float[4] far, float[4] near) {
+       far = nobody.Unknown (x)
+       near = Add (x, k)
+    }"""
+    sample = {"x": np.ones(4, np.float32), "k": np.ones(4, np.float32)}
+    result = onnxcast.optimize(
+        onnx.parser.parse_model(text),
+        fp32_cast="all",
+        inputs=sample,
+        verify_outputs=["near"],
+        drawing=True,
+    )
+    assert result.verified
+    assert result.report.opset[1] != 11
+    assert [layer.value for layer in result.report.layers] == ["near"]
 
 
 @pytest.mark.parametrize(

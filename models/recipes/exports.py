@@ -1,6 +1,6 @@
 """How recipes export: a seeded torch module by either exporter, with its samples."""
 
-__all__ = ["Recipe", "export", "seeded"]
+__all__ = ["Recipe", "export", "seeded", "two_samples"]
 
 import dataclasses
 import inspect
@@ -95,6 +95,11 @@ def _by_dynamo(
         del node.metadata_props[:]
         node.doc_string = ""
     return model
+
+
+def two_samples(make: Callable[[np.random.Generator, int], Sample]) -> list[Sample]:
+    """Sample number 0 and number 1, each of a generator of its own."""
+    return [make(np.random.default_rng(k), k) for k in range(2)]
 
 
 def seeded(make: Callable[[], Recipe], seed: int) -> Callable[[], Built]:

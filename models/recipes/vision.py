@@ -15,14 +15,14 @@ from torch import nn
 from torch.nn import functional
 
 from .built import Array, Built, Sample
-from .exports import Recipe, seeded
+from .exports import Recipe, seeded, two_samples
 from .samples import picture
 
-_FILES = Path(__file__).parent / "files"
+_FILES = Path(__file__).parents[1] / "files"
 
 
 def _pictures(name: str, *shape: int) -> list[Sample]:
-    return [{name: picture(np.random.default_rng(k), *shape)} for k in range(2)]
+    return two_samples(lambda rng, _k: {name: picture(rng, *shape)})
 
 
 class _Gate(nn.Module):
@@ -205,9 +205,7 @@ class _UNet(nn.Module):
 def _unet() -> Recipe:
     return Recipe(
         module=_warmed(_UNet(), 3),
-        samples=[
-            {"image": picture(np.random.default_rng(k), 1, 3, 64 + 32 * k, 96)} for k in range(2)
-        ],
+        samples=two_samples(lambda rng, k: {"image": picture(rng, 1, 3, 64 + 32 * k, 96)}),
         outputs=["mask"],
         opset=12,
         axes={"image": {0: "n", 2: "h", 3: "w"}},
@@ -233,7 +231,7 @@ class _SuperResolution(nn.Module):
 def _superres() -> Recipe:
     return Recipe(
         module=_SuperResolution(),
-        samples=[{"lr": picture(np.random.default_rng(k), 1, 3, 32, 40 + 8 * k)} for k in range(2)],
+        samples=two_samples(lambda rng, k: {"lr": picture(rng, 1, 3, 32, 40 + 8 * k)}),
         outputs=["hr"],
         opset=11,
         axes={"lr": {2: "h", 3: "w"}},

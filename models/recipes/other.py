@@ -10,13 +10,9 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from .built import Array, Built, Sample, normal
-from .exports import Recipe, seeded
+from .built import Array, Built, normal
+from .exports import Recipe, seeded, two_samples
 from .samples import sound
-
-
-def _two(make: Callable[[np.random.Generator, int], Sample]) -> list[Sample]:
-    return [make(np.random.default_rng(k), k) for k in range(2)]
 
 
 def _waves(count: int, width: int) -> torch.Tensor:
@@ -57,7 +53,7 @@ def _loudness(rng: np.random.Generator, bands: int, frames: int) -> Array:
 def _whisper() -> Recipe:
     return Recipe(
         module=_Whisper(),
-        samples=_two(lambda rng, _k: {"input_features": _loudness(rng, 80, 400)}),
+        samples=two_samples(lambda rng, _k: {"input_features": _loudness(rng, 80, 400)}),
         outputs=["hidden"],
         opset=18,
         dynamo=True,
@@ -86,7 +82,7 @@ class _Mel(nn.Module):
 def _mel() -> Recipe:
     return Recipe(
         module=_Mel(),
-        samples=_two(lambda rng, _k: {"wav": sound(rng, 1, 16000)}),
+        samples=two_samples(lambda rng, _k: {"wav": sound(rng, 1, 16000)}),
         outputs=["logits"],
         opset=17,
     )
@@ -128,7 +124,7 @@ class _Diffusion(nn.Module):
 def _diffusion() -> Recipe:
     return Recipe(
         module=_Diffusion(),
-        samples=_two(
+        samples=two_samples(
             lambda rng, k: {
                 "latent": normal(rng, 1, 4, 24, 24),
                 "timestep": np.array([701 - 400 * k]),
@@ -161,7 +157,7 @@ class _Turns(nn.Module):
 def _turns() -> Recipe:
     return Recipe(
         module=_Turns(),
-        samples=_two(lambda rng, k: {"x": normal(rng, 3, 48), "steps": np.array(5 - 2 * k)}),
+        samples=two_samples(lambda rng, k: {"x": normal(rng, 3, 48), "steps": np.array(5 - 2 * k)}),
         outputs=["y", "state"],
         opset=16,
         axes={"x": {0: "b"}},
@@ -189,7 +185,7 @@ class _Choice(nn.Module):
 def _choice() -> Recipe:
     return Recipe(
         module=_Choice(),
-        samples=_two(lambda rng, k: {"x": normal(rng, 6, 32) + np.float32(0.5 - k)}),
+        samples=two_samples(lambda rng, k: {"x": normal(rng, 6, 32) + np.float32(0.5 - k)}),
         outputs=["y"],
         opset=18,
         dynamo=True,

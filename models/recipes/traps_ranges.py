@@ -11,7 +11,7 @@ from onnx import helper, numpy_helper
 
 from .built import Array, Built, Sample, build, normal
 
-_FILES = Path(__file__).parent / "files"
+_FILES = Path(__file__).parents[1] / "files"
 
 
 def _float_index() -> Built:

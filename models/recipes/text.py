@@ -12,7 +12,7 @@ from torch import nn
 from torch.nn import functional
 
 from .built import Array, Built, Sample, normal
-from .exports import Recipe, seeded
+from .exports import Recipe, seeded, two_samples
 
 _Pair = tuple[torch.Tensor, torch.Tensor]
 
@@ -117,17 +117,13 @@ def _words(rng: np.random.Generator, k: int, words: int) -> dict[str, Array]:
     return {"input_ids": ids * mask, "attention_mask": mask}
 
 
-def _two(make: Callable[[np.random.Generator, int], Sample]) -> list[Sample]:
-    return [make(np.random.default_rng(k), k) for k in range(2)]
-
-
 _FREE = {0: "batch", 1: "words"}
 
 
 def _bert(*, dynamo: bool) -> Recipe:
     return Recipe(
         module=_Bert(),
-        samples=_two(lambda rng, k: _words(rng, k, 2000)),
+        samples=two_samples(lambda rng, k: _words(rng, k, 2000)),
         outputs=["last_hidden_state", "pooler_output"],
         opset=18 if dynamo else 14,
         dynamo=dynamo,
@@ -166,7 +162,7 @@ class _T5(nn.Module):
 def _t5() -> Recipe:
     return Recipe(
         module=_T5(),
-        samples=_two(lambda rng, k: _words(rng, k, 1500)),
+        samples=two_samples(lambda rng, k: _words(rng, k, 1500)),
         outputs=["hidden"],
         opset=14,
         axes={"input_ids": _FREE, "attention_mask": _FREE},
@@ -243,7 +239,7 @@ def _decoder(*, llama: bool) -> Recipe:
     keys = 2 if llama else 4
     return Recipe(
         module=_Decoder(llama=llama),
-        samples=_two(lambda rng, k: _decoder_sample(rng, k, keys)),
+        samples=two_samples(lambda rng, k: _decoder_sample(rng, k, keys)),
         outputs=["logits", *(name.replace("past", "present") for name in _PAST)],
         opset=18 if llama else 17,
         dynamo=llama,
@@ -312,7 +308,7 @@ class _Tagger(nn.Module):
 def _tagger() -> Recipe:
     return Recipe(
         module=_Tagger(),
-        samples=_two(
+        samples=two_samples(
             lambda rng, k: {
                 "ids": rng.integers(0, 500, (2, 9 + 3 * k)),
                 "mask": np.ones((2, 9 + 3 * k), np.float32),
@@ -347,7 +343,7 @@ class _Experts(nn.Module):
 def _experts() -> Recipe:
     return Recipe(
         module=_Experts(),
-        samples=_two(lambda rng, k: {"hidden": normal(rng, 1, 8 + 4 * k, 64)}),
+        samples=two_samples(lambda rng, k: {"hidden": normal(rng, 1, 8 + 4 * k, 64)}),
         outputs=["out", "experts"],
         opset=16,
         axes={"hidden": {0: "b", 1: "t"}},

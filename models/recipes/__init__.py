@@ -1,0 +1,1 @@
+"""Models that seeded code makes: small ones full of traps, and exports of networks."""
