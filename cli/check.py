@@ -37,7 +37,8 @@ def check_models(
         except OnnxcastError as error:
             if len(tasks) == 1:
                 raise
-            fail(f"{task.model}: {error}")
+            told = str(error)
+            fail(told if told.startswith(f"{task.model}: ") else f"{task.model}: {told}")
             code = max(code, error.exit_code)
             continue
         code = max(code, _SOMETHING_TO_DO if result.modified else 0)

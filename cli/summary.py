@@ -96,7 +96,9 @@ def _print_nodes(title: str, rows: Sequence[Mapping[str, str]]) -> None:
 
 def _search(search: "SearchRecord") -> str:
     """How the pins were found."""
-    found = f"{search.pins} of {search.groups} nodes pinned by {search.trials} trials"
+    # If all stays wide, that is more than could be chosen from.
+    of = f" of {search.groups}" if search.pins <= search.groups else ""
+    found = f"{search.pins}{of} nodes pinned by {search.trials} trials"
     notes = [*(["none can go"] if search.minimal else []), *([search.note] if search.note else [])]
     return ": ".join((found, ", ".join(notes))) if notes else found
 

@@ -209,6 +209,7 @@ class Worker:
         except BaseException:
             # An interrupted request is still being worked on; its answer must not meet the next.
             child.kill()
+            child.wait()  # or it would look alive to the next
             raise
         finally:
             timer.cancel()

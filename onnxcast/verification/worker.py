@@ -20,6 +20,7 @@ import json
 import os
 import pathlib
 import re
+import signal
 import sys
 import time
 from collections.abc import Iterable
@@ -36,6 +37,7 @@ _NOT_IN_NUMPY = re.compile(r"bfloat16|float8|float4|int4|int2\b")
 
 def main() -> None:
     """Serves requests until stdin closes, which it also does when the parent dies."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which may go on
     protocol, sessions = _claim_stdout(), Sessions()
     for line in sys.stdin:
         protocol.write(json.dumps(answer(json.loads(line), sessions)) + "\n")

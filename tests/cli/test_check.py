@@ -60,6 +60,7 @@ def test_several_are_all_looked_at_and_the_worst_counts(
     ran = command("optimize", "--check", broken, perceptron, converted, *TOKEN)
     assert ran.code == 2
     assert ran.err.startswith(f"onnxcast: error: {broken}: ")
+    assert ran.err.count(str(broken)) == 1
     assert [line.split(":")[0] for line in ran.out.splitlines()] == [
         str(perceptron),
         str(converted),

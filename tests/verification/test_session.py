@@ -296,3 +296,15 @@ def test_the_child_leaves_when_its_parent_is_gone(worker: Worker, tmp_path: path
     assert child.stdin is not None
     child.stdin.close()
     assert child.wait(10) == 0
+
+
+def test_ctrl_c_in_the_terminal_does_not_end_the_child(
+    worker: Worker, tmp_path: pathlib.Path
+) -> None:
+    path = save(tmp_path, IDENTITY)
+    worker.load(path, "disable_all")
+    pid = worker.pid
+    assert pid is not None
+    os.kill(pid, signal.SIGINT)
+    worker.load(path, "default")
+    assert worker.pid == pid
