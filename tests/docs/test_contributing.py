@@ -80,3 +80,14 @@ def test_it_takes_three_files_and_holds(title: str, tests: list[str], tree: Path
     run(tree, "ruff", "format", "--check", "--quiet", *added)
     run(tree, "mypy", *added)
     run(tree, "pytest", "-q", "-p", "no:cacheprovider", *tests)
+
+
+def test_a_model_takes_three_files_and_is_as_expected(tree: Path) -> None:
+    touched = apply("Add a model to the zoo", tree)
+    run(tree, "ruff", "check", "--quiet", *touched)
+    run(tree, "mypy", *touched)
+    command = ("onnxcast_cli", "zoo", "run", "edge_delta", "--cache", str(tree / "cache"))
+    run(tree, *command, "--update")
+    (expected,) = (tree / "models" / "expected").glob("edge_delta.json")
+    assert len([*touched, expected]) == 3
+    run(tree, *command)
