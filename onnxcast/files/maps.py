@@ -4,7 +4,7 @@ Only ``ai.onnx.ml`` gives maps (ZipMap), and nothing of onnxcast touches one: wh
 memory the type is in the value's metadata, and its declared type is empty.
 """
 
-__all__ = ["from_proto", "to_proto"]
+__all__ = ["from_proto", "put_back", "to_proto"]
 
 import base64
 from collections.abc import Iterator
@@ -37,7 +37,11 @@ def to_proto(model: ir.Model) -> onnx.ModelProto:
     Raises:
         onnx_ir.serde.SerdeError: A tensor cannot be read.
     """
-    proto = ir.to_proto(model)
+    return put_back(ir.to_proto(model))
+
+
+def put_back(proto: onnx.ModelProto) -> onnx.ModelProto:
+    """`proto`, in which types of values were written by `onnx_ir`, with those that are maps."""
     for info in _declared(proto) if _may_have(proto) else ():
         for index, entry in enumerate(info.metadata_props):
             if entry.key == _KEY:

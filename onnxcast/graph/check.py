@@ -9,6 +9,7 @@ import onnx_ir as ir
 
 from onnxcast.errors import InputError, OnnxcastError
 from onnxcast.files import tensor_slots
+from onnxcast.files.maps import put_back
 from onnxcast.files.read import root_cause
 from onnxcast.graph.skeleton import skeleton
 from onnxcast.graph.walk import function_graphs, label, model_nodes
@@ -101,7 +102,7 @@ def fault(model: ir.Model, *, full: bool) -> str:
     full = full and not leaves_out_operands(model)
     try:
         with without_files(model):
-            proto = skeleton(model, valid=True)
+            proto = put_back(skeleton(model, valid=True))
         onnx.checker.check_model(proto, full_check=full)
     except (
         onnx.checker.ValidationError,

@@ -6,7 +6,9 @@ import onnx_ir as ir
 import pytest
 
 from onnxcast.errors import InputError
+from onnxcast.files import from_proto
 from onnxcast.graph.check import check_functions, fault
+from tests.files.test_maps import classifier
 
 
 def load(call: str, function: str, version: int = 8) -> ir.Model:
@@ -97,3 +99,15 @@ def test_the_checker_leaves_the_initializers_in_their_order(full: bool) -> None:
     y.shape = ir.Shape([3])
     assert ("ShapeInferenceError" in fault(model, full=full)) is full
     assert list(model.graph.initializers) == names
+
+
+def test_a_map_between_two_ops_is_valid() -> None:
+    proto = classifier()
+    (zip_map,) = (node for node in proto.graph.node if node.op_type == "ZipMap")
+    zip_map.output[0] = "m"
+    proto.graph.node.append(onnx.helper.make_node("Identity", ["m"], ["y"]))
+    between = proto.graph.value_info.add()
+    between.CopyFrom(proto.graph.output[0])
+    between.name = "m"
+    onnx.checker.check_model(proto)
+    assert fault(from_proto(proto), full=False) == ""
