@@ -94,7 +94,7 @@ def test_optimize_tells_what_casts_cost(command: Command, casts: Path) -> None:
     assert ran.code == 0, ran.err
     assert "all-fp16 for target ascend950 (a5), opset 21" in ran.out
     told = " ".join(ran.out.split())
-    assert "1 Casts done in more than one conversion, 1 Casts from or to bool replaced" in told
+    assert "1 Cast done in more than one conversion, 1 Cast from or to bool replaced" in told
     assert "Casts on the target: 4 conversions that write" in ran.out
     assert "1 x int32 > float32 > bfloat16 (double rounding)" in ran.out
 
