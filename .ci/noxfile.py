@@ -1,6 +1,7 @@
 """The matrix of Pythons and dependencies: `nox -f .ci/noxfile.py`.
 
-Needs nox with uv (`pip install nox[uv]`) and the interpreters that it names.
+Needs nox with uv (`pip install nox[uv]`) and the interpreters that it names. The whole suite, which
+takes some minutes each time, is run on request: `nox -f .ci/noxfile.py -s suite lowest_suite`.
 """
 
 from pathlib import Path
@@ -10,6 +11,7 @@ import nox
 ROOT = Path(__file__).parents[1]
 PYTHONS = ["3.10", "3.11", "3.12", "3.13"]
 
+nox.options.sessions = ["installed", "lowest"]
 nox.options.default_venv_backend = "uv"
 nox.options.error_on_missing_interpreters = True
 
