@@ -45,8 +45,7 @@ def make_tasks(
         format_name: Tells what default outputs are called after.
 
     Raises:
-        InputError: Of several models, one of these is no folder, one lacks samples, two would be
-            written to one file, or one over another.
+        InputError: Of several models, one of these is no folder, or one lacks samples.
     """
     from onnxcast.files import default_output
 

@@ -80,7 +80,7 @@ def falls_back(node: ir.Node) -> str:
 def forget_pins(model: ir.Model) -> int:
     """Remove all pins and fallbacks; return how many there were."""
     found = 0
-    for node in (node for node in model_nodes(model)):
+    for node in model_nodes(model):
         for key in (PIN, FALLBACK):
             found += node.metadata_props.pop(key, None) is not None
     return found
