@@ -21,7 +21,7 @@ from onnxcast.graph.truth import is_comparison
 from onnxcast.graph.types import ElementTypes
 from onnxcast.graph.walk import label
 from onnxcast.planning.reasons import Reason
-from onnxcast.policy import Meaning, has_meaning
+from onnxcast.policy import Meaning, has_meaning, meanings_of
 
 __all__ = ["Pins", "integer_pins", "statistics_pins"]
 
@@ -29,6 +29,8 @@ Pins = dict[ir.Node, tuple[Reason, str]]
 
 # For what data movement alone made: the value that was moved.
 _Origins = dict[ir.Value, ir.Value]
+
+_Meanings = Collection[Meaning]
 
 _INTEGER_KINDS = (Kind.SIGNED, Kind.UNSIGNED)
 
@@ -66,16 +68,16 @@ def integer_pins(nodes: Iterable[ir.Node], types: ElementTypes, narrow: Format) 
     origins: _Origins = {}
     casts: list[ir.Node] = []
     for node in nodes:
-        to = cast_target(node)
+        held, to = meanings_of(node), cast_target(node)
         if _is_integer(to) or to == ir.DataType.BOOL or is_comparison(node):
             casts.append(node)
-        origin = _starts_cone(node, to, types, narrow)
-        if origin or _stays_whole(node, cone, types):
+        origin = _starts_cone(node, held, to, types, narrow)
+        if origin or _stays_whole(node, held, cone, types):
             cone.update(node.outputs)
-            if origin or has_meaning(node, Meaning.INTEGERS):
+            if origin or Meaning.INTEGERS in held:
                 pins[node] = (Reason.INTEGER_VALUED, origin or f"from {_operands(node)}")
-        _trace(node, origins, cone)
-        for cause in _phase(node, cone, origins):
+        _trace(node, held, origins, cone)
+        for cause in _phase(node, held, cone, origins):
             pins[cause] = (Reason.INTEGER_VALUED, f"phase of {label(node)}")
     seen: set[ir.Node] = set()
     for node in casts:
@@ -85,9 +87,11 @@ def integer_pins(nodes: Iterable[ir.Node], types: ElementTypes, narrow: Format) 
     return pins
 
 
-def _starts_cone(node: ir.Node, to: ir.DataType | None, types: ElementTypes, narrow: Format) -> str:
+def _starts_cone(
+    node: ir.Node, held: _Meanings, to: ir.DataType | None, types: ElementTypes, narrow: Format
+) -> str:
     """What makes the result of `node`, cast to `to`, a large whole number; "" if nothing does."""
-    if has_meaning(node, Meaning.COUNTING):
+    if Meaning.COUNTING in held:
         return Meaning.COUNTING.value
     if to != ir.DataType.FLOAT:
         return ""
@@ -97,10 +101,8 @@ def _starts_cone(node: ir.Node, to: ir.DataType | None, types: ElementTypes, nar
     return f"cast from {formats.of(source).name}"
 
 
-def _stays_whole(node: ir.Node, cone: set[ir.Value], types: ElementTypes) -> bool:
-    if cone.isdisjoint(node.inputs):
-        return False
-    if not (has_meaning(node, Meaning.CARRIER) or has_meaning(node, Meaning.INTEGERS)):
+def _stays_whole(node: ir.Node, held: _Meanings, cone: set[ir.Value], types: ElementTypes) -> bool:
+    if not (Meaning.CARRIER in held or Meaning.INTEGERS in held) or cone.isdisjoint(node.inputs):
         return False
     operands = list(_floats(node, types))
     inside = [value in cone for value in operands]
@@ -113,9 +115,9 @@ def _operands(node: ir.Node) -> str:
     return ", ".join(value.name or "" for value in node.inputs if value is not None)
 
 
-def _phase(node: ir.Node, cone: set[ir.Value], origins: _Origins) -> list[ir.Node]:
+def _phase(node: ir.Node, held: _Meanings, cone: set[ir.Value], origins: _Origins) -> list[ir.Node]:
     """A sine or cosine of the cone and the one multiplication between; else nothing."""
-    if not has_meaning(node, Meaning.PERIODIC):
+    if Meaning.PERIODIC not in held:
         return []
     origin = _origin(node.inputs[0], origins)
     if origin in cone:
@@ -127,12 +129,13 @@ def _phase(node: ir.Node, cone: set[ir.Value], origins: _Origins) -> list[ir.Nod
     return [node, product] if counted else []
 
 
-def _trace(node: ir.Node, origins: _Origins, ends: Collection[ir.Value] = ()) -> None:
+def _trace(
+    node: ir.Node, held: _Meanings, origins: _Origins, ends: Collection[ir.Value] = ()
+) -> None:
     """Note where the results of a carrier come from; results in `ends` come from nowhere else."""
-    if has_meaning(node, Meaning.CARRIER):
-        origin = _origin(_moved(node), origins)
-        if origin is not None:
-            origins.update((output, origin) for output in node.outputs if output not in ends)
+    origin = _origin(_moved(node), origins) if Meaning.CARRIER in held else None
+    if origin is not None:
+        origins.update((output, origin) for output in node.outputs if output not in ends)
 
 
 def _origin(value: ir.Value | None, origins: _Origins) -> ir.Value | None:
@@ -175,28 +178,29 @@ def statistics_pins(nodes: Iterable[ir.Node], types: ElementTypes) -> Pins:
     origins: _Origins = {}
     amplified: set[ir.Node] = set()
     for node in nodes:
+        held = meanings_of(node)
         if _is_residue(node):
             sums.update(node.outputs)
             pins[node] = (Reason.RESIDUE, label(node))
-        elif has_meaning(node, Meaning.ACCUMULATING):
+        elif Meaning.ACCUMULATING in held:
             sums.update(node.outputs)
-        elif _only(node, sums, types):
+        elif _only(node, held, sums, types):
             sums.update(node.outputs)
-            if has_meaning(node, Meaning.ELEMENTWISE):
+            if Meaning.ELEMENTWISE in held:
                 pins.setdefault(node, (Reason.STATISTICS, f"from {_operands(node)}"))
-        _trace(node, origins)
-        for source in _squares_behind(node, types, origins):
+        _trace(node, held, origins)
+        for source in _squares_behind(node, held, types, origins):
             pins[source] = (Reason.STATISTICS, f"squares summed by {label(node)}")
-        for source in _magnified(node, types, amplified):
+        for source in _magnified(node, held, types, amplified):
             pins[source] = (Reason.AMPLIFYING, f"read by {label(node)}")
     return pins
 
 
-def _only(node: ir.Node, sums: set[ir.Value], types: ElementTypes) -> bool:
+def _only(node: ir.Node, held: _Meanings, sums: set[ir.Value], types: ElementTypes) -> bool:
     """Whether `node` computes or moves, element by element, nothing but sums and constants."""
-    if sums.isdisjoint(node.inputs):
+    if not (Meaning.ELEMENTWISE in held or Meaning.CARRIER in held):
         return False
-    if not (has_meaning(node, Meaning.ELEMENTWISE) or has_meaning(node, Meaning.CARRIER)):
+    if sums.isdisjoint(node.inputs):
         return False
     operands = list(_floats(node, types))
     return any(value in sums for value in operands) and all(
@@ -227,9 +231,11 @@ def _is_square(node: ir.Node) -> bool:
     return node.op_type == "Pow"
 
 
-def _squares_behind(node: ir.Node, types: ElementTypes, origins: _Origins) -> Iterator[ir.Node]:
+def _squares_behind(
+    node: ir.Node, held: _Meanings, types: ElementTypes, origins: _Origins
+) -> Iterator[ir.Node]:
     """The squares that `node` sums, moved or not; nothing if it is no sum."""
-    if not has_meaning(node, Meaning.ACCUMULATING):
+    if Meaning.ACCUMULATING not in held:
         return
     for value in _floats(node, types):
         producer = origins.get(value, value).producer()
@@ -237,14 +243,16 @@ def _squares_behind(node: ir.Node, types: ElementTypes, origins: _Origins) -> It
             yield producer
 
 
-def _magnified(node: ir.Node, types: ElementTypes, seen: set[ir.Node]) -> Iterator[ir.Node]:
+def _magnified(
+    node: ir.Node, held: _Meanings, types: ElementTypes, seen: set[ir.Node]
+) -> Iterator[ir.Node]:
     """The chain of arithmetic with constants in front of `node`, if that magnifies errors.
 
     A function with bounded results ends the chain and belongs to it: near its bound it has less
     than the narrow format can tell apart (the logarithm of a Softmax, or of one minus a Sigmoid).
     Stops at a node in `seen`; all nodes of the chain are added to it.
     """
-    value = node.inputs[0] if has_meaning(node, Meaning.AMPLIFYING) else None
+    value = node.inputs[0] if Meaning.AMPLIFYING in held else None
     producer = None if value is None else value.producer()
     while producer not in seen and producer is not None:
         moving = {v for v in _floats(producer, types) if constant_of(v) is None}

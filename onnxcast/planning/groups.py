@@ -28,6 +28,18 @@ _FLOAT32 = ir.TensorType(ir.DataType.FLOAT)
 
 _PROBE = ir.TensorType(ir.DataType.FLOAT16)
 
+_PLAIN = frozenset(
+    {
+        ir.AttributeType.FLOAT,
+        ir.AttributeType.FLOATS,
+        ir.AttributeType.INT,
+        ir.AttributeType.INTS,
+        ir.AttributeType.STRING,
+        ir.AttributeType.STRINGS,
+    }
+)
+"""Attributes that can be compared as they are."""
+
 
 class Kind(enum.Enum):
     """How far the schema tells the types of a node."""
@@ -53,6 +65,8 @@ class Group:
         tensors: Whether all of them are known to be dense tensors.
         entries: Inputs of a body that it hands operands to.
         exits: Outputs of bodies that it hands on.
+        alike: One object for all groups that the same is legal for, as their nodes are the same op
+            at the same opset with the same attributes and types; None where that does not tell.
     """
 
     node: ir.Node
@@ -63,6 +77,7 @@ class Group:
     tensors: bool
     entries: tuple[ir.Value, ...] = ()
     exits: tuple[Exit, ...] = ()
+    alike: object = None
 
     @property
     def variables(self) -> list[str]:
@@ -95,28 +110,91 @@ def find_groups(graphs: Iterable[ir.Graph], types: ElementTypes) -> list[Group]:
     In that order every value's producer comes before its readers, but where a body hands values
     out: those come from groups of kind TIED or CONTROL_FLOW, which come before what is inside.
     """
-    joins = _Joins(types)
-    return [group for graph in graphs for node in graph for group in _groups_of(node, types, joins)]
+    finder = _Finder(types)
+    return [group for graph in graphs for node in graph for group in finder.of(node)]
 
 
-def _groups_of(node: ir.Node, types: ElementTypes, joins: "_Joins") -> Iterator[Group]:
-    signature, kind = types.schemas.signature(node), _kind(node, types)
-    tied = list(_tied(node, signature, types)) if kind is Kind.CONTROL_FLOW else []
-    yield from tied
-    members, not_tensors = _members(node, types, signature if kind is Kind.SCHEMA else None, tied)
-    joined = [[variable] for variable in members]
-    if len(members) > 1 and signature is not None:
-        joined = joins.of(node, signature, members)
-    if len(joined) == 1 == len(joined[0]):
-        ((variable, (only_operands, only_results)),) = members.items()
-        tensors = variable not in not_tensors
-        yield Group(node, variable, tuple(only_operands), tuple(only_results), kind, tensors)
-        return
-    for variables in joined:
-        operands = sorted(index for variable in variables for index in members[variable][0])
-        results = sorted(index for variable in variables for index in members[variable][1])
-        tensors = not_tensors.isdisjoint(variables)
-        yield Group(node, ", ".join(variables), tuple(operands), tuple(results), kind, tensors)
+_Pattern = tuple[str, tuple[int, ...], tuple[int, ...], bool, object]
+"""Variable, operands, results, tensors and alike of a group of kind SCHEMA."""
+
+
+class _Finder:
+    """Finds the groups of nodes; of nodes that are alike, only of the first."""
+
+    def __init__(self, types: ElementTypes) -> None:
+        self._types = types
+        self._bodies = FunctionBodies()
+        self._known: dict[Hashable, list[_Pattern]] = {}
+
+    def of(self, node: ir.Node) -> Iterable[Group]:
+        """The groups of `node`."""
+        key = self._likeness(node)
+        if key is None:
+            return self._found(node)
+        if key not in self._known:
+            self._known[key] = [
+                (each.variable, each.operands, each.results, each.tensors, object())
+                for each in self._found(node)
+            ]
+        return [
+            Group(node, variable, operands, results, Kind.SCHEMA, tensors, (), (), alike)
+            for variable, operands, results, tensors, alike in self._known[key]
+        ]
+
+    def _likeness(self, node: ir.Node) -> Hashable | None:
+        """What `node` shares with all that have the same groups, for which the same is legal.
+
+        None if that is not told by op, opset, attributes and types: then it is a case of its own.
+        """
+        schemas = self._types.schemas
+        signature = schemas.signature(node)
+        attributes = _plain(node) if node.attributes.data else ()
+        if signature is None or attributes is None:
+            return None
+        # A signature is never dropped, so that no other gets its place.
+        return (
+            id(schemas.opsets(node.graph)),
+            id(signature),
+            attributes,
+            tuple(map(self._told, node.inputs)),
+            tuple(map(self._told, node.outputs)),
+        )
+
+    def _told(self, value: ir.Value | None) -> ir.DataType | str | None:
+        """The type of a value, "" if nothing tells it, None if the value is left out."""
+        if value is None or not value.name:
+            return None
+        type_ = self._types.of(value)
+        if type(type_) is ir.TensorType:
+            return type_.dtype
+        return "" if type_ is None else type_string(type_)
+
+    def _found(self, node: ir.Node) -> Iterator[Group]:
+        types = self._types
+        signature, kind = types.schemas.signature(node), _kind(node, types)
+        tied = list(_tied(node, signature, types)) if kind is Kind.CONTROL_FLOW else []
+        yield from tied
+        by_schema = signature if kind is Kind.SCHEMA else None
+        members, not_tensors = _members(node, types, by_schema, tied)
+        joined = [[variable] for variable in members]
+        if len(members) > 1 and signature is not None:
+            joined = _joined(node, signature, members, types, self._bodies)
+        for variables in joined:
+            operands = sorted(index for variable in variables for index in members[variable][0])
+            results = sorted(index for variable in variables for index in members[variable][1])
+            tensors = not_tensors.isdisjoint(variables)
+            yield Group(node, ", ".join(variables), tuple(operands), tuple(results), kind, tensors)
+
+
+def _plain(node: ir.Node) -> tuple[tuple[str, Hashable], ...] | None:
+    """The attributes of `node`, if all of them can be compared as they are."""
+    found = []
+    for name, attribute in node.attributes.data.items():
+        if attribute.type not in _PLAIN or attribute.is_ref():
+            return None
+        value = attribute.value
+        found.append((name, tuple(value) if isinstance(value, list | tuple) else value))
+    return tuple(found)
 
 
 def _members(
@@ -184,34 +262,6 @@ def _named_values(node: ir.Node) -> Iterator[tuple[int, int, ir.Value]]:
         for index, value in enumerate(values):
             if value is not None and value.name:
                 yield side, index, value
-
-
-class _Joins:
-    """Which variables of a node are one; for ops without attributes found once for their types."""
-
-    def __init__(self, types: ElementTypes) -> None:
-        self._types = types
-        self._bodies = FunctionBodies()
-        self._known: dict[Hashable, list[list[str]]] = {}
-
-    def of(self, node: ir.Node, signature: Signature, members: _Members) -> list[list[str]]:
-        """The variables of `members`, those together that are one."""
-        if node.attributes.data:
-            return _joined(node, signature, members, self._types, self._bodies)
-        operands = tuple(map(self._told, node.inputs))
-        results = tuple(map(self._told, node.outputs))
-        # A signature is never dropped, so that no other gets its place.
-        key = id(signature), self._types.schemas.version(node), operands, results
-        if key not in self._known:
-            self._known[key] = _joined(node, signature, members, self._types, self._bodies)
-        return self._known[key]
-
-    def _told(self, value: ir.Value | None) -> str | None:
-        """The type of a value, "" if nothing tells it, None if the value is left out."""
-        if value is None or not value.name:
-            return None
-        type_ = self._types.of(value)
-        return "" if type_ is None else type_string(type_)
 
 
 def _joined(

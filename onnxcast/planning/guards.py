@@ -46,7 +46,9 @@ def guard_pins(groups: Iterable[Group], narrow: Format) -> Pins:
     for group in groups:
         node = group.node
         extreme = _guard(node)
-        value = next(filter(guarded.__contains__, group.operand_values()), None)
+        value = None
+        if guarded:
+            value = next(filter(guarded.__contains__, group.operand_values()), None)
         if value is not None:
             magnitude = guarded[value]
             if _needs(node, value, magnitude) and not _holds(narrow, magnitude):

@@ -1,7 +1,6 @@
 """Whether an op may run in a format, as its schema, its type inference and its body say."""
 
 import functools
-from collections.abc import Hashable
 from typing import NamedTuple
 
 import onnx
@@ -10,7 +9,7 @@ import onnx_ir as ir
 from onnxcast.formats import Format
 from onnxcast.graph.function_ops import FunctionBodies
 from onnxcast.graph.inference import inferred_results
-from onnxcast.graph.schemas import ONNX_DOMAINS, Signature, signature_of, type_string
+from onnxcast.graph.schemas import ONNX_DOMAINS, Signature, signature_of
 from onnxcast.graph.types import ElementTypes
 from onnxcast.planning.groups import Group, Kind
 from onnxcast.planning.reasons import Reason
@@ -32,18 +31,6 @@ class Why(NamedTuple):
     detail: str = ""
     opset: int | None = None
 
-
-_PLAIN = frozenset(
-    {
-        ir.AttributeType.FLOAT,
-        ir.AttributeType.FLOATS,
-        ir.AttributeType.INT,
-        ir.AttributeType.INTS,
-        ir.AttributeType.STRING,
-        ir.AttributeType.STRINGS,
-    }
-)
-"""Attributes that can be compared as they are."""
 
 _Types = list[ir.TypeProtocol | None]
 
@@ -83,37 +70,6 @@ class Legality:
         ):
             return Why(Reason.FUNCTION_BODY, op)
         return None
-
-    def likeness(self, group: Group) -> Hashable | None:
-        """What `group` has in common with all groups that the same is legal for.
-
-        None if that is not told by op, opset, attributes and types: then each is a case of its own.
-        """
-        node = group.node
-        if group.kind is not Kind.SCHEMA:
-            return None
-        attributes = []
-        for name, attribute in node.attributes.data.items():
-            if attribute.type not in _PLAIN or attribute.is_ref():
-                return None
-            value = attribute.value
-            attributes.append((name, tuple(value) if isinstance(value, list | tuple) else value))
-        return (
-            id(self._types.schemas.opsets(node.graph)),
-            (node.domain, node.op_type),
-            (group.variable, group.operands, group.results),
-            tuple(attributes),
-            tuple(map(self._type_of, node.inputs)),
-            tuple(map(self._type_of, node.outputs)),
-        )
-
-    def _type_of(self, value: ir.Value | None) -> ir.DataType | str:
-        if value is None or not value.name:
-            return "left out"
-        type_ = self._types.of(value)
-        if type(type_) is ir.TensorType:
-            return type_.dtype
-        return "" if type_ is None else type_string(type_)
 
     def why_never(self, group: Group) -> Why | None:
         """What keeps float32 for `group` in any format: no opset lets the op run in half of it.

@@ -1,6 +1,6 @@
 """Make the plan: what each group gets by itself, and then what its neighbours make of it."""
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Mapping
 
 import onnx_ir as ir
 
@@ -29,6 +29,7 @@ from onnxcast.policy import (
     Policy,
     Scope,
     has_meaning,
+    means_by_op,
     multiplied,
 )
 from onnxcast.targets import Target
@@ -115,7 +116,9 @@ class _Planner:
         self._multiplying = Multiplying(policy, target, narrow, self._legality)
         self._nodes = nodes
         self._inputs = {v for v in model.graph.inputs if not v.is_initializer()}
-        self._forms: dict[Hashable, tuple[Form, Why | None]] = {}
+        self._forms: dict[object, tuple[Form, Why | None]] = {}
+        self._usual: dict[object, Decision | None] = {}
+        self._by_values: dict[object, bool] = {}
         self._analysed: Pins = {}
         self._constants: Pins = {}
         self._quantised = {
@@ -149,6 +152,23 @@ class _Planner:
 
     def _decision(self, group: Group, choice: Choice | None) -> Decision | None:
         """What `group` gets; None for a carrier that may be narrow, which its neighbours decide."""
+        alike = group.alike
+        if alike is None or choice is not None or self._is_special(group):
+            return self._found(group, choice)
+        if alike not in self._usual:
+            self._usual[alike] = self._found(group, choice)
+        return self._usual[alike]
+
+    def _is_special(self, group: Group) -> bool:
+        """Whether `group` may get another decision than all that are alike."""
+        node, alike = group.node, group.alike
+        if node.metadata_props or node in self._analysed or node in self._constants:
+            return True
+        if alike not in self._by_values:
+            self._by_values[alike] = not means_by_op(node) or has_meaning(node, Meaning.LIMITING)
+        return self._by_values[alike] or not self._quantised.isdisjoint(node.inputs)
+
+    def _found(self, group: Group, choice: Choice | None) -> Decision | None:
         forced = choice is not None and choice.wish == "narrow"
         pin = PinLevel.NONE if forced else pin_level(group.node)
         form, refusal = self._form(group)
@@ -177,12 +197,11 @@ class _Planner:
 
     def _form(self, group: Group) -> tuple[Form, Why | None]:
         """How `group` could use the format, and what refuses its native form."""
-        alike = self._legality.likeness(group)
-        if alike is None:
+        if group.alike is None:
             return self._found_form(group)
-        if alike not in self._forms:
-            self._forms[alike] = self._found_form(group)
-        return self._forms[alike]
+        if group.alike not in self._forms:
+            self._forms[group.alike] = self._found_form(group)
+        return self._forms[group.alike]
 
     def _found_form(self, group: Group) -> tuple[Form, Why | None]:
         if group.kind not in (Kind.SCHEMA, Kind.TIED):

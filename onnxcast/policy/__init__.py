@@ -1,7 +1,15 @@
 """What the user asked for (`request`) and what ops mean for precision (`meanings`)."""
 
 from onnxcast.policy.io_types import IoTypes
-from onnxcast.policy.meanings import MEANINGS, Meaning, Row, has_meaning, multiplied
+from onnxcast.policy.meanings import (
+    MEANINGS,
+    Meaning,
+    Row,
+    has_meaning,
+    meanings_of,
+    means_by_op,
+    multiplied,
+)
 from onnxcast.policy.properties import PROPERTIES, Properties, commutes, is_closed
 from onnxcast.policy.request import (
     CastFolding,
@@ -36,5 +44,7 @@ __all__ = [
     "has_meaning",
     "is_closed",
     "make_policy",
+    "meanings_of",
+    "means_by_op",
     "multiplied",
 ]

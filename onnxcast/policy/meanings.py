@@ -15,7 +15,7 @@ import onnx_ir as ir
 
 from onnxcast.graph.edit import constant_of
 
-__all__ = ["MEANINGS", "Meaning", "Row", "has_meaning", "multiplied"]
+__all__ = ["MEANINGS", "Meaning", "Row", "has_meaning", "meanings_of", "means_by_op", "multiplied"]
 
 
 class Meaning(enum.Enum):
@@ -147,7 +147,7 @@ MEANINGS: tuple[Row, ...] = (
 )
 
 
-class _Meanings(NamedTuple):
+class _Told(NamedTuple):
     """What the table says of one op.
 
     Attributes:
@@ -162,18 +162,27 @@ class _Meanings(NamedTuple):
 
 
 @functools.cache
-def _meanings_of(domain: str, op_type: str) -> _Meanings:
+def _told_of(domain: str, op_type: str) -> _Told:
     name = op_type if domain in ("", "ai.onnx") else f"{domain}.{op_type}"
     rows = [row for row in MEANINGS if row.op == name]
     always = tuple(row.meaning for row in rows if row.when is None)
     sometimes = tuple(row for row in rows if row.when is not None)
     known = (row.multiplied for row in rows if row.meaning is Meaning.MATMUL)
-    return _Meanings(always, sometimes, next(known, 0))
+    return _Told(always, sometimes, next(known, 0))
+
+
+def meanings_of(node: ir.Node) -> tuple[Meaning, ...]:
+    """All that `node` means by the table."""
+    always, sometimes, _ = _told_of(node.domain, node.op_type)
+    if not sometimes:
+        return always
+    held = (row.meaning for row in sometimes if row.when is not None and row.when(node))
+    return (*always, *held)
 
 
 def has_meaning(node: ir.Node, meaning: Meaning) -> bool:
     """Whether `node` has `meaning` by the table."""
-    always, sometimes, _ = _meanings_of(node.domain, node.op_type)
+    always, sometimes, _ = _told_of(node.domain, node.op_type)
     if meaning in always:
         return True
     for row in sometimes:
@@ -182,7 +191,12 @@ def has_meaning(node: ir.Node, meaning: Meaning) -> bool:
     return False
 
 
+def means_by_op(node: ir.Node) -> bool:
+    """Whether what `node` means follows from its op alone, and no row has a condition."""
+    return not _told_of(node.domain, node.op_type).sometimes
+
+
 def multiplied(node: ir.Node) -> int:
     """How many first operands a matmul-like `node` multiplies; 0 for any other."""
-    count = _meanings_of(node.domain, node.op_type).multiplied
+    count = _told_of(node.domain, node.op_type).multiplied
     return count if count and has_meaning(node, Meaning.MATMUL) else 0
