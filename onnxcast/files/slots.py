@@ -2,17 +2,16 @@
 
 __all__ = ["Slot", "tensor_slots"]
 
-import dataclasses
 import itertools
 from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
 
 import onnx_ir as ir
 
 _GRAPHS = frozenset({ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS})
 
 
-@dataclasses.dataclass(frozen=True)
-class Slot:
+class Slot(NamedTuple):
     """One place that holds a tensor: an initializer or an attribute.
 
     Attributes:
@@ -34,20 +33,23 @@ def tensor_slots(model: ir.Model) -> Iterator[Slot]:
     yield from _initializers(model.graph)
     scopes: list[ir.Graph | ir.Function] = [model.graph, *model.functions.values()]
     for scope in scopes:
-        for node in _all_nodes(scope):
+        for node in _nodes_with_attributes(scope):
             for attribute in list(node.attributes.data.values()):
                 yield from _of_attribute(node, attribute)
 
 
-def _all_nodes(scope: ir.Graph | ir.Function) -> Iterator[ir.Node]:
-    """The nodes of `scope.all_nodes()`, in that order, in a third of its time."""
+def _nodes_with_attributes(scope: ir.Graph | ir.Function) -> Iterator[ir.Node]:
+    """Those of `scope.all_nodes()` that have any, in that order, in a fraction of its time."""
     pending: list[Iterator[ir.Node]] = [iter(scope)]
     while pending:
         for node in pending[-1]:
+            attributes = node.attributes.data
+            if not attributes:
+                continue
             yield node
             inner = [
                 graph
-                for attribute in node.attributes.data.values()
+                for attribute in attributes.values()
                 if attribute.type in _GRAPHS and not attribute.is_ref()
                 for graph in _graphs(attribute)
             ]

@@ -16,13 +16,14 @@ from onnxcast.graph.types import ElementTypes
 from onnxcast.planning.bound import Bound
 from onnxcast.planning.carriers import Carried, place_carriers
 from onnxcast.planning.cast_cut import Fixed
+from onnxcast.planning.cones import Meanings
 from onnxcast.planning.groups import Group
 from onnxcast.planning.islands import find_islands
 from onnxcast.planning.plan import Decision, Form, wide
 from onnxcast.planning.prices import Prices
 from onnxcast.planning.reasons import Reason
 from onnxcast.planning.storage import fills_type
-from onnxcast.policy import Minimise, Policy, Scope
+from onnxcast.policy import Meaning, Minimise, Policy, Scope
 from onnxcast.targets import Target
 
 __all__ = ["Borders"]
@@ -34,7 +35,7 @@ class Borders:
     """Decides by what Casts cost, for one model and one format.
 
     Args:
-        nodes: Those of all scopes.
+        nodes: Those of all scopes, each with what it means.
         policy: What is asked for; it has a format.
         target: Prices Casts.
         types: Of the model.
@@ -44,7 +45,7 @@ class Borders:
 
     def __init__(
         self,
-        nodes: Sequence[ir.Node],
+        nodes: Sequence[tuple[ir.Node, Meanings]],
         policy: Policy,
         target: Target,
         types: ElementTypes,
@@ -52,12 +53,13 @@ class Borders:
         narrow: Collection[ir.DataType | None],
     ) -> None:
         assert policy.format is not None
-        self._nodes = nodes
+        self._nodes = [node for node, _ in nodes]
         self._policy = policy
         self._types = types
         self._narrow = target.realised(policy.format)
         self._dtypes = narrow
         self._shapes = shapes
+        self._shape_readers = {node for node, held in nodes if Meaning.METADATA in held}
         counted = policy.minimise is Minimise.CASTS or not self._ranks_known()
         self._prices = Prices(self._narrow, target, None if counted else self._shapes)
 
@@ -105,15 +107,15 @@ class Borders:
             self._shapes.is_ranked(value)
             for node in self._nodes
             for value in node.outputs
-            if type(type_ := self._types.of(value)) is ir.TensorType and type_.dtype in dtypes
+            if (dtype := self._types.dtype(value)) is not None and dtype in dtypes
         )
 
     def _fixed(self, computing: _Decisions) -> Fixed:
         """What `computing` makes and reads in the narrow format."""
-        fixed = Fixed(set(), set(), set(), set())
+        fixed = Fixed(set(), set(), set(), set(), self._shape_readers)
         for group, each in computing.items():
-            gives = each.gives and each.format == self._narrow
-            fixed.results.update(group.result_values() if gives else ())
+            if each.gives and each.format == self._narrow:
+                fixed.results.update(group.result_values())
             uses = fixed.rounded if each.form is Form.STORAGE else fixed.reads
             for index in each.reads:
                 if each.read_in(index) == self._narrow:

@@ -20,7 +20,6 @@ from onnxcast.graph.ties import Exit
 from onnxcast.planning.groups import Group
 from onnxcast.planning.min_cut import SINK, SOURCE, MinCut
 from onnxcast.planning.prices import Prices
-from onnxcast.policy import Meaning, has_meaning
 
 __all__ = ["CastCut", "Cheapest", "Fixed", "Use"]
 
@@ -38,12 +37,14 @@ class Fixed(NamedTuple):
         reads: Operands that they read.
         rounded: Operands that are rounded to the format and read in float32.
         fills: What can be made in either format, at the same price.
+        shapes: Nodes that look at the shape of what they read, and at nothing else.
     """
 
     results: set[ir.Value]
     reads: set[tuple[ir.Node, int]]
     rounded: set[tuple[ir.Node, int]]
     fills: set[ir.Value]
+    shapes: Collection[ir.Node]
 
 
 class Cheapest(NamedTuple):
@@ -119,7 +120,8 @@ class CastCut:
         """
         values = dict.fromkeys((*self._by_result, *self._fixed.results))
         for group in self._ids:
-            values.update(dict.fromkeys(group.operand_values()))
+            for value in group.operand_values():
+                values[value] = None
         for node, index in (*self._fixed.reads, *self._fixed.rounded):
             value = node.inputs[index]
             assert value is not None
@@ -139,14 +141,15 @@ class CastCut:
 
     def readers(self, value: ir.Value) -> set[int]:
         """The nodes of all who read `value`."""
-        return {self._nodes.get(use, SOURCE) for use in self._uses(value)}
+        nodes = self._nodes
+        return {nodes.get(use, SOURCE) for use in self._uses(value)}
 
-    def _uses(self, value: ir.Value) -> list[Use]:
+    def _uses(self, value: ir.Value) -> Collection[Use]:
         """The uses of `value` but those that look at its shape only."""
-        uses: list[Use] = [use for use in value.uses() if not has_meaning(use[0], Meaning.METADATA)]
-        if value.is_graph_output():
-            uses.extend(self._slots.of(value))
-        return uses
+        uses: Collection[Use] = value.uses()
+        if self._fixed.shapes:
+            uses = [use for use in uses if use[0] not in self._fixed.shapes]
+        return (*uses, *self._slots.of(value)) if value.is_graph_output() else uses
 
     def _add(self, value: ir.Value, tainted: Collection[Group]) -> None:
         prices = self._prices.of(value)

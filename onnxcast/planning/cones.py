@@ -21,16 +21,17 @@ from onnxcast.graph.truth import is_comparison
 from onnxcast.graph.types import ElementTypes
 from onnxcast.graph.walk import label
 from onnxcast.planning.reasons import Reason
-from onnxcast.policy import Meaning, has_meaning, meanings_of
+from onnxcast.policy import Meaning, has_meaning
 
-__all__ = ["Pins", "integer_pins", "statistics_pins"]
+__all__ = ["Meanings", "Pins", "integer_pins", "statistics_pins"]
 
 Pins = dict[ir.Node, tuple[Reason, str]]
 
 # For what data movement alone made: the value that was moved.
 _Origins = dict[ir.Value, ir.Value]
 
-_Meanings = Collection[Meaning]
+Meanings = Collection[Meaning]
+"""What a node means, all of it."""
 
 _INTEGER_KINDS = (Kind.SIGNED, Kind.UNSIGNED)
 
@@ -55,11 +56,13 @@ def _whole(value: ir.Value) -> bool:
     return bool(np.isfinite(array).all() and (array == np.rint(array)).all())
 
 
-def integer_pins(nodes: Iterable[ir.Node], types: ElementTypes, narrow: Format) -> Pins:
+def integer_pins(
+    nodes: Iterable[tuple[ir.Node, Meanings]], types: ElementTypes, narrow: Format
+) -> Pins:
     """Nodes that compute with whole numbers which `narrow` cannot count.
 
     Args:
-        nodes: In topological order.
+        nodes: In topological order, each with what it means.
         types: Element types of all values.
         narrow: The format that would be used.
     """
@@ -67,8 +70,8 @@ def integer_pins(nodes: Iterable[ir.Node], types: ElementTypes, narrow: Format) 
     cone: set[ir.Value] = set()
     origins: _Origins = {}
     casts: list[ir.Node] = []
-    for node in nodes:
-        held, to = meanings_of(node), cast_target(node)
+    for node, held in nodes:
+        to = cast_target(node)
         if _is_integer(to) or to == ir.DataType.BOOL or is_comparison(node):
             casts.append(node)
         origin = _starts_cone(node, held, to, types, narrow)
@@ -88,7 +91,7 @@ def integer_pins(nodes: Iterable[ir.Node], types: ElementTypes, narrow: Format) 
 
 
 def _starts_cone(
-    node: ir.Node, held: _Meanings, to: ir.DataType | None, types: ElementTypes, narrow: Format
+    node: ir.Node, held: Meanings, to: ir.DataType | None, types: ElementTypes, narrow: Format
 ) -> str:
     """What makes the result of `node`, cast to `to`, a large whole number; "" if nothing does."""
     if Meaning.COUNTING in held:
@@ -101,7 +104,7 @@ def _starts_cone(
     return f"cast from {formats.of(source).name}"
 
 
-def _stays_whole(node: ir.Node, held: _Meanings, cone: set[ir.Value], types: ElementTypes) -> bool:
+def _stays_whole(node: ir.Node, held: Meanings, cone: set[ir.Value], types: ElementTypes) -> bool:
     if not (Meaning.CARRIER in held or Meaning.INTEGERS in held) or cone.isdisjoint(node.inputs):
         return False
     operands = list(_floats(node, types))
@@ -115,7 +118,7 @@ def _operands(node: ir.Node) -> str:
     return ", ".join(value.name or "" for value in node.inputs if value is not None)
 
 
-def _phase(node: ir.Node, held: _Meanings, cone: set[ir.Value], origins: _Origins) -> list[ir.Node]:
+def _phase(node: ir.Node, held: Meanings, cone: set[ir.Value], origins: _Origins) -> list[ir.Node]:
     """A sine or cosine of the cone and the one multiplication between; else nothing."""
     if Meaning.PERIODIC not in held:
         return []
@@ -130,7 +133,7 @@ def _phase(node: ir.Node, held: _Meanings, cone: set[ir.Value], origins: _Origin
 
 
 def _trace(
-    node: ir.Node, held: _Meanings, origins: _Origins, ends: Collection[ir.Value] = ()
+    node: ir.Node, held: Meanings, origins: _Origins, ends: Collection[ir.Value] = ()
 ) -> None:
     """Note where the results of a carrier come from; results in `ends` come from nowhere else."""
     origin = _origin(_moved(node), origins) if Meaning.CARRIER in held else None
@@ -166,19 +169,18 @@ def _arithmetic_behind(node: ir.Node, types: ElementTypes, seen: set[ir.Node]) -
             pending.append(producer)
 
 
-def statistics_pins(nodes: Iterable[ir.Node], types: ElementTypes) -> Pins:
+def statistics_pins(nodes: Iterable[tuple[ir.Node, Meanings]], types: ElementTypes) -> Pins:
     """Nodes of sums, means and norms written out, and the arithmetic that a logarithm magnifies.
 
     Args:
-        nodes: In topological order.
+        nodes: In topological order, each with what it means.
         types: Element types of all values.
     """
     pins: Pins = {}
     sums: set[ir.Value] = set()  # and residues
     origins: _Origins = {}
     amplified: set[ir.Node] = set()
-    for node in nodes:
-        held = meanings_of(node)
+    for node, held in nodes:
         if _is_residue(node):
             sums.update(node.outputs)
             pins[node] = (Reason.RESIDUE, label(node))
@@ -196,7 +198,7 @@ def statistics_pins(nodes: Iterable[ir.Node], types: ElementTypes) -> Pins:
     return pins
 
 
-def _only(node: ir.Node, held: _Meanings, sums: set[ir.Value], types: ElementTypes) -> bool:
+def _only(node: ir.Node, held: Meanings, sums: set[ir.Value], types: ElementTypes) -> bool:
     """Whether `node` computes or moves, element by element, nothing but sums and constants."""
     if not (Meaning.ELEMENTWISE in held or Meaning.CARRIER in held):
         return False
@@ -232,7 +234,7 @@ def _is_square(node: ir.Node) -> bool:
 
 
 def _squares_behind(
-    node: ir.Node, held: _Meanings, types: ElementTypes, origins: _Origins
+    node: ir.Node, held: Meanings, types: ElementTypes, origins: _Origins
 ) -> Iterator[ir.Node]:
     """The squares that `node` sums, moved or not; nothing if it is no sum."""
     if Meaning.ACCUMULATING not in held:
@@ -244,7 +246,7 @@ def _squares_behind(
 
 
 def _magnified(
-    node: ir.Node, held: _Meanings, types: ElementTypes, seen: set[ir.Node]
+    node: ir.Node, held: Meanings, types: ElementTypes, seen: set[ir.Node]
 ) -> Iterator[ir.Node]:
     """The chain of arithmetic with constants in front of `node`, if that magnifies errors.
 

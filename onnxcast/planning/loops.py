@@ -26,7 +26,7 @@ def carried_pins(nodes: Iterable[ir.Node]) -> Pins:
     """Nodes of loop bodies that add to a state; `nodes` are those of all scopes."""
     pins: Pins = {}
     for node in nodes:
-        for tie in states(node) if node.attributes else ():
+        for tie in states(node) if node.attributes.data else ():
             (entry,), ((body, index),) = tie.entries, tie.exits
             why = (Reason.STATISTICS, f"carried by {label(node)}")
             pins.update((inner, why) for inner in _between(body, entry, body.outputs[index]))

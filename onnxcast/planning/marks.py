@@ -102,11 +102,12 @@ def forget_marks(model: ir.Model) -> None:
 
 
 def _marks(model: ir.Model) -> dict[int, str]:
-    return {
-        position: holder.metadata_props.get(FORMAT, "") + holder.metadata_props.get(OPERANDS, "")
-        for position, holder in enumerate(_holders(model))
-        if not _KEYS.isdisjoint(holder.metadata_props)
-    }
+    found = {}
+    for position, holder in enumerate(_holders(model)):
+        notes = holder.metadata_props
+        if notes and not _KEYS.isdisjoint(notes):
+            found[position] = notes.get(FORMAT, "") + notes.get(OPERANDS, "")
+    return found
 
 
 def _holders(model: ir.Model) -> Iterator[ir.Node | ir.Value]:

@@ -59,15 +59,13 @@ def native_opset(model: ir.Model, policy: Policy, target: Target) -> int | None:
 
 def _may_gain(model: ir.Model, dtype: ir.DataType) -> bool:
     """Whether an op of `model` that takes float32 takes `dtype` at a later opset only."""
+    ops = {(node.domain, node.op_type): node for node in main_nodes(model)}
     schemas = Schemas(model)
-    known = {
-        (node.domain, node.op_type): (schemas.signature(node), schemas.version(node))
-        for node in main_nodes(model)
-    }
+    known = [(op, schemas.signature(node), schemas.version(node)) for op, node in ops.items()]
     wide, narrow = ir.TensorType(ir.DataType.FLOAT), ir.TensorType(dtype)
     return any(
         allowing_opset(domain, op_type, version, variable, dtype)
-        for (domain, op_type), (signature, version) in known.items()
+        for (domain, op_type), signature, version in known
         if signature is not None and version is not None
         for variable in signature.allowed
         if signature.allows(variable, wide) and not signature.allows(variable, narrow)

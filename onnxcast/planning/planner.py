@@ -9,7 +9,7 @@ from onnxcast.graph.shapes import Shapes
 from onnxcast.graph.types import ElementTypes
 from onnxcast.graph.walk import label, main_graphs, model_graphs
 from onnxcast.planning.borders import Borders
-from onnxcast.planning.cones import Pins, integer_pins, statistics_pins
+from onnxcast.planning.cones import Meanings, Pins, integer_pins, statistics_pins
 from onnxcast.planning.constants import constant_pins
 from onnxcast.planning.groups import Group, Kind, find_groups
 from onnxcast.planning.guards import guard_pins
@@ -29,6 +29,7 @@ from onnxcast.policy import (
     Policy,
     Scope,
     has_meaning,
+    meanings_of,
     means_by_op,
     multiplied,
 )
@@ -74,16 +75,17 @@ def make_plan(model: ir.Model, policy: Policy, target: Target) -> Plan:
     if policy.format is None:
         return Plan(dict.fromkeys(groups, wide(Reason.SCOPE)), types, labels, shapes)
     choices = _choices(nodes, policy)
-    planner = _Planner(model, nodes, policy, target, types)
+    told = [(node, meanings_of(node)) for node in nodes]
+    planner = _Planner(model, told, policy, target, types)
     decided, fallbacks = planner.decide(groups, choices), dict[ir.Node, str]()
     other = policy.falling_back()
     wanted = (policy.format, policy.fallback)
     dtypes = {target.realised(each).dtype for each in wanted if each is not None}
-    layers = [Layer(Borders(nodes, policy, target, types, shapes, dtypes), decided)]
+    layers = [Layer(Borders(told, policy, target, types, shapes, dtypes), decided)]
     if other is not None:
         fallbacks = find_fallbacks(decided)
-        fallen = _Planner(model, nodes, other, target, types).decide(groups, choices)
-        layers.append(Layer(Borders(nodes, other, target, types, shapes, dtypes), fallen))
+        fallen = _Planner(model, told, other, target, types).decide(groups, choices)
+        layers.append(Layer(Borders(told, other, target, types, shapes, dtypes), fallen))
     decisions, bound = settle(layers, policy.scope, choices.keys(), fallbacks)
     if policy.scope is Scope.INPUTS:
         decisions = {group: planner.at_inputs(group, each) for group, each in decisions.items()}
@@ -102,7 +104,7 @@ class _Planner:
     def __init__(
         self,
         model: ir.Model,
-        nodes: list[ir.Node],
+        nodes: list[tuple[ir.Node, Meanings]],
         policy: Policy,
         target: Target,
         types: ElementTypes,
@@ -123,8 +125,8 @@ class _Planner:
         self._constants: Pins = {}
         self._quantised = {
             value
-            for node in nodes
-            if has_meaning(node, Meaning.QUANTISING)
+            for node, held in nodes
+            if Meaning.QUANTISING in held
             for value in node.outputs
         }
 
@@ -141,7 +143,7 @@ class _Planner:
         statistics: Pins = {}
         if self._policy.scope is not Scope.MATMULT:
             statistics = {
-                **carried_pins(self._nodes),
+                **carried_pins(node for node, _ in self._nodes),
                 **statistics_pins(self._nodes, self._types),
             }
         return {
