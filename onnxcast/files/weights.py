@@ -250,17 +250,21 @@ class WeightRange:
 
 
 def weight_range(tensor: ir.TensorProtocol) -> WeightRange:
-    """Measure a float32 tensor of any size, chunk by chunk; one in a file is measured once.
+    """Measure a float32 tensor of any size, chunk by chunk; one from a file is measured once.
 
     Raises:
         InputError: As `chunks`.
     """
     assert tensor.dtype is ir.DataType.FLOAT, tensor.dtype
-    if isinstance(tensor, ir.ExternalTensor):  # others are quick to read, and may be changed
-        known = tensor.meta.get(_MEASURED)
-        if not isinstance(known, WeightRange):
-            known = tensor.meta[_MEASURED] = _measured(_jobs(tensor))
-        return known
+    if not isinstance(tensor, ir.ExternalTensor | ir.serde.TensorProtoTensor):
+        return _measured_anew(tensor)  # an array, which may be changed
+    known = tensor.meta.get(_MEASURED)
+    if not isinstance(known, WeightRange):
+        known = tensor.meta[_MEASURED] = _measured_anew(tensor)
+    return known
+
+
+def _measured_anew(tensor: ir.TensorProtocol) -> WeightRange:
     whole = _whole(tensor)
     return _measured(_jobs(tensor)) if whole is None else _range_of(whole.reshape(-1))
 

@@ -71,8 +71,10 @@ def is_plain_cast(node: ir.Node, dtype: ir.DataType) -> bool:
     """Whether `node` is a Cast to `dtype` with nothing but defaults, spelt out or not."""
     if cast_target(node) != dtype:
         return False
+    if len(node.attributes.data) == 1:
+        return True
     others = [each for name, each in node.attributes.items() if name != "to"]
-    return not others or (
+    return (
         len(others) == 1
         and others[0].name == "saturate"
         and not others[0].is_ref()
@@ -82,12 +84,13 @@ def is_plain_cast(node: ir.Node, dtype: ir.DataType) -> bool:
 
 def constant_of(value: ir.Value | None) -> ir.TensorProtocol | None:
     """The tensor that `value` always is; None if it is computed, fed, or may be overridden."""
-    if value is None or value.is_graph_input():
+    if value is None:
         return None
-    if value.is_initializer():
-        return value.const_value
     node = value.producer()
-    if node is None or node.op_type != "Constant" or node.domain != "":
+    if node is None:
+        is_constant = value.is_initializer() and not value.is_graph_input()
+        return value.const_value if is_constant else None
+    if node.op_type != "Constant" or node.domain != "":
         return None
     tensor = node.attributes.get("value")
     return None if tensor is None or tensor.is_ref() else tensor.as_tensor()

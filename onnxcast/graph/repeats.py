@@ -8,7 +8,7 @@ import onnx_ir as ir
 from onnxcast import formats
 from onnxcast.formats import Kind
 from onnxcast.graph.edit import cast_target
-from onnxcast.graph.walk import bodies
+from onnxcast.graph.walk import bodies, model_nodes
 
 __all__ = ["repeated_casts"]
 
@@ -18,27 +18,38 @@ _Key: TypeAlias = tuple[ir.Value, ir.DataType, bool, str]
 def repeated_casts(model: ir.Model) -> dict[ir.Value, ir.Value]:
     """Results of Casts that repeat another, each with the first's, which its readers can see."""
     found: dict[ir.Value, ir.Value] = {}
-    for scope in (model.graph, *(function.graph for function in model.functions.values())):
-        known: dict[_Key, ir.Value] = {}  # first results in the graphs around the place in hand
-        pending: list[tuple[Iterator[ir.Node], list[_Key]]] = [(iter(scope), [])]
-        while pending:
-            nodes, own = pending[-1]
-            for node in nodes:
-                key = _meaning(node, found) if node.op_type == "Cast" else None
-                if key in known:
-                    found[node.outputs[0]] = known[key]
-                elif key is not None:
-                    known[key] = node.outputs[0]
-                    own.append(key)
-                inner = list(bodies(node)) if node.attributes.data else []
-                if inner:  # first what is in them, then the rest of the nodes
-                    pending.extend((iter(body), []) for body in reversed(inner))
-                    break
-            else:
-                pending.pop()
-                for key in own:
-                    del known[key]
+    if not _none_shares(model):
+        for scope in (model.graph, *(function.graph for function in model.functions.values())):
+            _find_in(scope, found)
     return found
+
+
+def _find_in(scope: ir.Graph, found: dict[ir.Value, ir.Value]) -> None:
+    known: dict[_Key, ir.Value] = {}  # first results in the graphs around the place in hand
+    pending: list[tuple[Iterator[ir.Node], list[_Key]]] = [(iter(scope), [])]
+    while pending:
+        nodes, own = pending[-1]
+        for node in nodes:
+            key = _meaning(node, found) if node.op_type == "Cast" else None
+            if key in known:
+                found[node.outputs[0]] = known[key]
+            elif key is not None:
+                known[key] = node.outputs[0]
+                own.append(key)
+            inner = list(bodies(node)) if node.attributes.data else []
+            if inner:  # first what is in them, then the rest of the nodes
+                pending.extend((iter(body), []) for body in reversed(inner))
+                break
+        else:
+            pending.pop()
+            for key in own:
+                del known[key]
+
+
+def _none_shares(model: ir.Model) -> bool:
+    """Whether no value is cast twice, which is seen sooner than scope by scope."""
+    read = [node.inputs[0] for node in model_nodes(model) if cast_target(node) is not None]
+    return len(set(read)) == len(read)
 
 
 def _meaning(node: ir.Node, found: dict[ir.Value, ir.Value]) -> _Key | None:

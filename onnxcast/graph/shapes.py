@@ -91,7 +91,7 @@ def _pairs(
                     type_ = known[value.name].tensor_type
                     if type_.HasField("shape"):
                         yield value, type_.shape
-            inner = list(bodies(node))
+            inner = list(bodies(node)) if node.attributes.data else []
             if inner:
                 pending.extend(zip(inner, protos.bodies(proto.node[index]), strict=True))
 

@@ -99,17 +99,18 @@ class ElementTypes:
         return type_.dtype if type(type_) is ir.TensorType else None
 
     def _sweep(self, graph: ir.Graph, scope: _Scope) -> None:
+        types = scope.types
         for value in graph.inputs:
-            if value not in scope.types and value.type is not None:
-                scope.types[value] = value.type
+            if value not in types and value.type is not None:
+                types[value] = value.type
         for value in graph.initializers.values():
             if value.const_value is not None:
-                scope.types[value] = ir.TensorType(value.const_value.dtype)
+                types[value] = ir.TensorType(value.const_value.dtype)
         for node in graph:
             for output, type_ in zip(node.outputs, self._results(node, scope), strict=True):
                 known = type_ or output.type or output.meta.get(_LEARNED)
                 if known is not None:
-                    scope.types[output] = known
+                    types[output] = known
 
     def _results(self, node: ir.Node, scope: _Scope) -> Sequence[ir.TypeProtocol | None]:
         if self._functions and self.schemas.is_call(node):
@@ -122,9 +123,10 @@ class ElementTypes:
             return [None] * len(node.outputs)
         if inner:
             return self._control_flow(node, inner, scope)
-        if node.op_type == "Constant":
+        op_type = node.op_type
+        if op_type == "Constant":
             return [_constant_type(node, scope)]
-        if node.op_type == "Cast" and (to := _cast_type(node, scope)) is not None:
+        if op_type == "Cast" and (to := _cast_type(node, scope)) is not None:
             return [to]
         return self._by_schema(node, signature, scope)
 

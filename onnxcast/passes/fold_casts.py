@@ -93,7 +93,7 @@ class FoldCastsPass(ir.passes.InPlacePass):
         folder = _Folder(ElementTypes(model), self._is_native)
         rules = folder.rules(self._folding)
         for node in model_nodes(model):
-            if folder.may_apply(node):
+            if node.op_type == "Cast" and folder.may_apply(node):
                 _apply_first(rules, model, node)
         folder.clean_up()
         folder.merge(model)

@@ -76,7 +76,10 @@ def _declare_initializer(value: ir.Value) -> bool:
     if tensor is None or value.is_graph_input() or value.is_graph_output():
         return False
     modified = False
-    if value.type is not None and value.type != ir.TensorType(tensor.dtype):
+    declared = value.type
+    if declared is not None and (
+        type(declared) is not ir.TensorType or declared.dtype != tensor.dtype
+    ):
         value.type = ir.TensorType(tensor.dtype)
         modified = True
     if value.shape is not None and value.shape != tensor.shape:

@@ -119,9 +119,7 @@ class CastCut:
             tainted: Groups that no wide reader may read while they are narrow.
         """
         values = dict.fromkeys((*self._by_result, *self._fixed.results))
-        for group in self._ids:
-            for value in group.operand_values():
-                values[value] = None
+        values.update((each, None) for group in self._ids for each in group.operand_values())
         for node, index in (*self._fixed.reads, *self._fixed.rounded):
             value = node.inputs[index]
             assert value is not None
@@ -141,8 +139,11 @@ class CastCut:
 
     def readers(self, value: ir.Value) -> set[int]:
         """The nodes of all who read `value`."""
+        return self._readers(self._uses(value))
+
+    def _readers(self, uses: Collection[Use]) -> set[int]:
         nodes = self._nodes
-        return {nodes.get(use, SOURCE) for use in self._uses(value)}
+        return {nodes.get(use, SOURCE) for use in uses}
 
     def _uses(self, value: ir.Value) -> Collection[Use]:
         """The uses of `value` but those that look at its shape only."""
@@ -155,14 +156,14 @@ class CastCut:
         prices = self._prices.of(value)
         if prices is None:
             return
-        down, up = prices
-        if self._is_rounded(value):
+        (down, up), uses = prices, self._uses(value)
+        if not self._fixed.rounded.isdisjoint(uses):
             # Whoever reads it rounded and in float32 pays for the Cast up in any case.
             self._cut.edge(SOURCE, SINK, up)
             up = 0
-        readers = self.readers(value)
-        if value in self._by_result:
-            group = self._by_result[value]
+        readers = self._readers(uses)
+        group = self._by_result.get(value)
+        if group is not None:
             self._add_result(self._ids[group], readers, down, None if group in tainted else up)
         elif value in self._fixed.results:
             self._pay_up(readers, SINK, up)
@@ -214,11 +215,6 @@ class CastCut:
         for reader in readers:
             self._cut.forbid(node, reader)
         return node
-
-    def _is_rounded(self, value: ir.Value) -> bool:
-        """Whether somebody reads `value` rounded and in float32."""
-        rounded = self._fixed.rounded
-        return bool(rounded) and any(use in rounded for use in self._uses(value))
 
 
 class _Slots:

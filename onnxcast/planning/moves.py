@@ -82,11 +82,12 @@ class CastMoves:
     def find(self, model: ir.Model) -> list[Move]:
         """All moves of `model` that pay, no op in two of them."""
         ends: list[ir.Value] = []
+        widened = self._origins.keys()
         for node in model_nodes(model):
             if cast_target(node) is not None:
                 self._note_cast(node)
                 ends.extend(self._ends(node))
-            elif self._origins and self._may_move(node):
+            elif not widened.isdisjoint(node.inputs) and self._may_move(node):
                 self._note_group(node)
         return [
             Move(groups, *self._formats(groups[0]))
@@ -132,9 +133,7 @@ class CastMoves:
             yield value
 
     def _may_move(self, node: ir.Node) -> bool:
-        """Whether `node` reads a widened value and nothing speaks against another format."""
-        if self._origins.keys().isdisjoint(node.inputs):
-            return False
+        """Whether nothing speaks against another format of `node`, which reads a widened value."""
         marked = marked_operands(node) or any(marked_format(value) for value in node.outputs)
         return not (marked or pinned(node) or self._keeps(node))
 

@@ -1,6 +1,6 @@
 """Make the plan: what each group gets by itself, and then what its neighbours make of it."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import onnx_ir as ir
 
@@ -104,7 +104,7 @@ class _Planner:
     def __init__(
         self,
         model: ir.Model,
-        nodes: list[tuple[ir.Node, Meanings]],
+        nodes: Sequence[tuple[ir.Node, Meanings]],
         policy: Policy,
         target: Target,
         types: ElementTypes,
@@ -124,10 +124,7 @@ class _Planner:
         self._analysed: Pins = {}
         self._constants: Pins = {}
         self._quantised = {
-            value
-            for node, held in nodes
-            if Meaning.QUANTISING in held
-            for value in node.outputs
+            value for node, held in nodes if Meaning.QUANTISING in held for value in node.outputs
         }
 
     def decide(
