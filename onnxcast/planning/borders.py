@@ -5,6 +5,7 @@ groups move; the second takes computing groups as they are, and places Casts aro
 """
 
 from collections.abc import Collection, Mapping, Sequence
+from typing import NamedTuple
 
 import onnx_ir as ir
 
@@ -16,52 +17,61 @@ from onnxcast.graph.types import ElementTypes
 from onnxcast.planning.bound import Bound
 from onnxcast.planning.carriers import Carried, place_carriers
 from onnxcast.planning.cast_cut import Fixed
-from onnxcast.planning.cones import Meanings
 from onnxcast.planning.groups import Group
 from onnxcast.planning.islands import find_islands
 from onnxcast.planning.plan import Decision, Form, wide
 from onnxcast.planning.prices import Prices
+from onnxcast.planning.readers import Readers
 from onnxcast.planning.reasons import Reason
 from onnxcast.planning.storage import fills_type
-from onnxcast.policy import Meaning, Minimise, Policy, Scope
+from onnxcast.policy import Minimise, Policy, Scope
 from onnxcast.targets import Target
 
-__all__ = ["Borders"]
+__all__ = ["Borders", "Facts"]
 
 _Decisions = Mapping[Group, Decision]
+
+
+class Facts(NamedTuple):
+    """What is known of a model, whatever is asked for.
+
+    Attributes:
+        nodes: Those of all scopes.
+        types: Of its values.
+        shapes: Of its values.
+        readers: Of its values.
+    """
+
+    nodes: Sequence[ir.Node]
+    types: ElementTypes
+    shapes: Shapes
+    readers: Readers
 
 
 class Borders:
     """Decides by what Casts cost, for one model and one format.
 
     Args:
-        nodes: Those of all scopes, each with what it means.
+        facts: The model.
         policy: What is asked for; it has a format.
         target: Prices Casts.
-        types: Of the model.
-        shapes: Of the model.
         narrow: The element types of all formats that the whole plan may use.
     """
 
     def __init__(
         self,
-        nodes: Sequence[tuple[ir.Node, Meanings]],
+        facts: Facts,
         policy: Policy,
         target: Target,
-        types: ElementTypes,
-        shapes: Shapes,
         narrow: Collection[ir.DataType | None],
     ) -> None:
         assert policy.format is not None
-        self._nodes = [node for node, _ in nodes]
+        self._facts = facts
         self._policy = policy
-        self._types = types
         self._narrow = target.realised(policy.format)
         self._dtypes = narrow
-        self._shapes = shapes
-        self._shape_readers = {node for node, held in nodes if Meaning.METADATA in held}
         counted = policy.minimise is Minimise.CASTS or not self._ranks_known()
-        self._prices = Prices(self._narrow, target, None if counted else self._shapes)
+        self._prices = Prices(self._narrow, target, None if counted else facts.shapes)
 
     def islands(
         self, free: Sequence[Group], carriers: Sequence[Group], computing: _Decisions
@@ -78,7 +88,9 @@ class Borders:
         chosen = set(free)
         others = {group: each for group, each in computing.items() if group not in chosen}
         fixed = self._fixed(others)
-        islands = find_islands(free, carriers, fixed, self._narrow, self._prices)
+        islands = find_islands(
+            free, carriers, fixed, self._narrow, self._prices, self._facts.readers
+        )
         narrow = len(islands) < len(free) or any(not each.is_wide for each in others.values())
         found = islands if narrow or self._is_mixed() else ()
         return {group: wide(Reason.ISLAND) for group in found}
@@ -88,15 +100,15 @@ class Borders:
     ) -> tuple[dict[Group, Decision], Bound | None]:
         """What becomes of carriers, and what the Casts of the whole plan cost at least."""
         fixed = self._fixed(computing)
-        carried = place_carriers(carriers, fixed, self._narrow, self._prices)
+        carried = place_carriers(carriers, fixed, self._narrow, self._prices, self._facts.readers)
         moved = {group: self._moved(group, carried) for group in carriers}
         return moved, self._bound(carried, computing)
 
     def _is_mixed(self) -> bool:
         """Whether the model has values in a narrow format already."""
         return any(
-            self._types.dtype(value) in self._dtypes
-            for node in self._nodes
+            self._facts.types.dtype(value) in self._dtypes
+            for node in self._facts.nodes
             for value in (*node.inputs, *node.outputs)
         )
 
@@ -104,22 +116,25 @@ class Borders:
         """Whether all float32 and narrow values have a rank; a second run must find the same."""
         dtypes = (ir.DataType.FLOAT, *self._dtypes)
         return all(
-            self._shapes.is_ranked(value)
-            for node in self._nodes
+            self._facts.shapes.is_ranked(value)
+            for node in self._facts.nodes
             for value in node.outputs
-            if (dtype := self._types.dtype(value)) is not None and dtype in dtypes
+            if (dtype := self._facts.types.dtype(value)) is not None and dtype in dtypes
         )
 
     def _fixed(self, computing: _Decisions) -> Fixed:
         """What `computing` makes and reads in the narrow format."""
-        fixed = Fixed(set(), set(), set(), set(), self._shape_readers)
+        fixed = Fixed(set(), [], [], set())
         for group, each in computing.items():
             if each.gives and each.format == self._narrow:
                 fixed.results.update(group.result_values())
             uses = fixed.rounded if each.form is Form.STORAGE else fixed.reads
+            inputs = group.node.inputs
             for index in each.reads:
                 if each.read_in(index) == self._narrow:
-                    uses.add((group.node, index))
+                    value = inputs[index]
+                    assert value is not None
+                    uses.append(value)
             if each.reason is Reason.TYPED_BY_ATTRIBUTE and self._is_fill(group.node):
                 fixed.fills.update(group.result_values())
             if each.reason is Reason.USER_CAST and fills_type(self._narrow):
@@ -129,14 +144,17 @@ class Borders:
     def _is_fill(self, node: ir.Node) -> bool:
         """Whether `node` can fill its result in the narrow format."""
         dtype = self._narrow.dtype
-        return dtype is not None and retyped_fill(node, dtype, self._types.schemas) is not None
+        return (
+            dtype is not None and retyped_fill(node, dtype, self._facts.types.schemas) is not None
+        )
 
     def _add_cast(self, fixed: Fixed, node: ir.Node) -> None:
         """Add `node`, a Cast of the model's own, if it is one from or to the narrow format."""
         dtype = self._narrow.dtype
-        if dtype is not None and is_plain_cast(node, dtype):
-            fixed.reads.add((node, 0))
-        elif self._types.dtype(node.inputs[0]) == dtype and is_plain_cast(node, ir.DataType.FLOAT):
+        source = node.inputs[0]
+        if dtype is not None and source is not None and is_plain_cast(node, dtype):
+            fixed.reads.append(source)
+        elif self._facts.types.dtype(source) == dtype and is_plain_cast(node, ir.DataType.FLOAT):
             fixed.results.add(node.outputs[0])
 
     def _moved(self, group: Group, carried: Carried) -> Decision:

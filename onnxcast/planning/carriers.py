@@ -15,6 +15,7 @@ from onnxcast.planning.cast_cut import CastCut, Fixed
 from onnxcast.planning.groups import Group
 from onnxcast.planning.min_cut import SOURCE
 from onnxcast.planning.prices import Prices
+from onnxcast.planning.readers import Readers
 
 __all__ = ["Carried", "place_carriers"]
 
@@ -38,7 +39,7 @@ class Carried(NamedTuple):
 
 
 def place_carriers(
-    carriers: Sequence[Group], fixed: Fixed, narrow: Format, prices: Prices
+    carriers: Sequence[Group], fixed: Fixed, narrow: Format, prices: Prices, readers: Readers
 ) -> Carried:
     """Choose the carriers that move narrow values.
 
@@ -47,9 +48,10 @@ def place_carriers(
         fixed: What computing groups make and read in the narrow format.
         narrow: The format.
         prices: The prices of Casts.
+        readers: Who reads the values of the model.
     """
     moving = [group for group in carriers if group.results or group.entries]
-    cut = CastCut(moving, fixed, narrow, prices)
+    cut = CastCut(moving, fixed, narrow, prices, readers)
     tainted = cut.tainted()
     cut.add_casts(tainted)
     wide, price, exact = cut.solve()
@@ -72,5 +74,5 @@ def place_carriers(
 
 def _must_be_wide(group: Group, cut: CastCut) -> bool:
     """Whether `group`, which wide data reaches, has a wide reader, or nobody would have it so."""
-    readers = set[int]().union(*map(cut.readers, group.result_values()))
-    return SOURCE in readers or not readers
+    found = set[int]().union(*map(cut.readers, group.result_values()))
+    return SOURCE in found or not found

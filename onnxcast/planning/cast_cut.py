@@ -6,8 +6,8 @@ for a model: subgraphs read outer values, and control flow ties what they hand i
 of the source is float32.
 """
 
-from collections.abc import Collection, Sequence
-from typing import NamedTuple, TypeAlias
+from collections.abc import Collection, Iterable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import onnx_ir as ir
@@ -16,15 +16,12 @@ from onnxcast import formats
 from onnxcast.formats import Format
 from onnxcast.graph.edit import constant_of
 from onnxcast.graph.fills import fill_value
-from onnxcast.graph.ties import Exit
 from onnxcast.planning.groups import Group
 from onnxcast.planning.min_cut import SINK, SOURCE, MinCut
 from onnxcast.planning.prices import Prices
+from onnxcast.planning.readers import Readers
 
-__all__ = ["CastCut", "Cheapest", "Fixed", "Use"]
-
-Use: TypeAlias = tuple[ir.Node, int] | Exit
-"""An operand of a node, or an output of a body."""
+__all__ = ["CastCut", "Cheapest", "Fixed"]
 
 
 class Fixed(NamedTuple):
@@ -34,17 +31,15 @@ class Fixed(NamedTuple):
 
     Attributes:
         results: What they give.
-        reads: Operands that they read.
-        rounded: Operands that are rounded to the format and read in float32.
+        reads: What they read, once for each operand.
+        rounded: What they round to the format and read in float32, likewise.
         fills: What can be made in either format, at the same price.
-        shapes: Nodes that look at the shape of what they read, and at nothing else.
     """
 
     results: set[ir.Value]
-    reads: set[tuple[ir.Node, int]]
-    rounded: set[tuple[ir.Node, int]]
+    reads: list[ir.Value]
+    rounded: list[ir.Value]
     fills: set[ir.Value]
-    shapes: Collection[ir.Node]
 
 
 class Cheapest(NamedTuple):
@@ -69,24 +64,47 @@ class CastCut:
         fixed: What is decided.
         narrow: The narrow format.
         prices: The prices of Casts.
+        readers: Who reads the values of the model.
     """
 
-    def __init__(self, free: Sequence[Group], fixed: Fixed, narrow: Format, prices: Prices) -> None:
+    def __init__(
+        self,
+        free: Sequence[Group],
+        fixed: Fixed,
+        narrow: Format,
+        prices: Prices,
+        readers: Readers,
+    ) -> None:
         self._fixed = fixed
+        self._rounded = set(fixed.rounded)
         self._narrow = narrow
         self._prices = prices
         self._cut = MinCut()
         self._ids = {group: self._cut.node() for group in free}
-        self._by_result = {value: group for group in free for value in group.result_values()}
-        self._by_use: dict[Use, Group] = {use: group for group in free for use in _uses(group)}
-        # Who reads a value wide in any case is not here.
-        self._nodes: dict[Use, int] = dict.fromkeys((*fixed.reads, *fixed.rounded), SINK)
-        self._nodes.update((use, self._ids[group]) for use, group in self._by_use.items())
-        self._slots = _Slots()
+        self._by_result = {
+            value: node for group, node in self._ids.items() for value in group.result_values()
+        }
+        self._counts = readers.counts
+        # The nodes of those who read a value; whoever reads it wide in any case is not here.
+        self._reads: dict[ir.Value, list[int]] = {}
+        self._note_reads(fixed.reads, SINK)
+        self._note_reads(fixed.rounded, SINK)
+        for group, node in self._ids.items():
+            if group.node not in readers.of_shapes:
+                self._note_reads(group.operand_values(), node)
         self._fitting: dict[ir.Value, bool] = {}
+
+    def _note_reads(self, values: Iterable[ir.Value], node: int) -> None:
+        reads = self._reads
+        for value in values:
+            if value in reads:
+                reads[value].append(node)
+            else:
+                reads[value] = [node]
 
     def tainted(self) -> set[Group]:
         """Groups that wide data reaches: results, inputs, constants that do not fit."""
+        groups = dict(zip(self._ids.values(), self._ids, strict=True))
         pending = [
             group
             for group in self._ids
@@ -98,7 +116,7 @@ class CastCut:
         found = set(pending)
         while pending:
             for value in pending.pop().result_values():
-                for reader in filter(None, map(self._by_use.get, self._uses(value))):
+                for reader in filter(None, map(groups.get, self._reads.get(value, ()))):
                     if reader not in found:
                         found.add(reader)
                         pending.append(reader)
@@ -118,14 +136,11 @@ class CastCut:
         Args:
             tainted: Groups that no wide reader may read while they are narrow.
         """
-        values = dict.fromkeys((*self._by_result, *self._fixed.results))
-        values.update((each, None) for group in self._ids for each in group.operand_values())
-        for node, index in (*self._fixed.reads, *self._fixed.rounded):
-            value = node.inputs[index]
-            assert value is not None
-            values[value] = None
-        for value in values:
-            self._add(value, tainted)
+        never_up = {self._ids[group] for group in tainted}
+        for value in dict.fromkeys((*self._by_result, *self._fixed.results, *self._reads)):
+            prices = self._prices.of(value)
+            if prices is not None:
+                self._add(value, *prices, never_up)
 
     def charge(self, group: Group, price: int) -> None:
         """Let the cut pay if `group` is wide."""
@@ -138,33 +153,21 @@ class CastCut:
         return Cheapest(wide, self._cut.cost(side), self._cut.exact)
 
     def readers(self, value: ir.Value) -> set[int]:
-        """The nodes of all who read `value`."""
-        return self._readers(self._uses(value))
+        """The nodes of all who read `value`, but those that look at its shape only."""
+        known = self._reads.get(value, ())
+        found = set(known)
+        if self._counts.get(value, 0) > len(known):
+            found.add(SOURCE)
+        return found
 
-    def _readers(self, uses: Collection[Use]) -> set[int]:
-        nodes = self._nodes
-        return {nodes.get(use, SOURCE) for use in uses}
-
-    def _uses(self, value: ir.Value) -> Collection[Use]:
-        """The uses of `value` but those that look at its shape only."""
-        uses: Collection[Use] = value.uses()
-        if self._fixed.shapes:
-            uses = [use for use in uses if use[0] not in self._fixed.shapes]
-        return (*uses, *self._slots.of(value)) if value.is_graph_output() else uses
-
-    def _add(self, value: ir.Value, tainted: Collection[Group]) -> None:
-        prices = self._prices.of(value)
-        if prices is None:
-            return
-        (down, up), uses = prices, self._uses(value)
-        if not self._fixed.rounded.isdisjoint(uses):
+    def _add(self, value: ir.Value, down: int, up: int, never_up: Collection[int]) -> None:
+        if value in self._rounded:
             # Whoever reads it rounded and in float32 pays for the Cast up in any case.
             self._cut.edge(SOURCE, SINK, up)
             up = 0
-        readers = self._readers(uses)
-        group = self._by_result.get(value)
-        if group is not None:
-            self._add_result(self._ids[group], readers, down, None if group in tainted else up)
+        readers, node = self.readers(value), self._by_result.get(value)
+        if node is not None:
+            self._add_result(node, readers, down, None if node in never_up else up)
         elif value in self._fixed.results:
             self._pay_up(readers, SINK, up)
         elif value not in self._fixed.fills and constant_of(value) is None:
@@ -215,28 +218,6 @@ class CastCut:
         for reader in readers:
             self._cut.forbid(node, reader)
         return node
-
-
-class _Slots:
-    """Where values are among the outputs of their graphs."""
-
-    def __init__(self) -> None:
-        self._known: dict[ir.Graph, dict[ir.Value, list[Exit]]] = {}
-
-    def of(self, value: ir.Value) -> list[Exit]:
-        graph = value.graph
-        assert graph is not None
-        if graph not in self._known:
-            slots: dict[ir.Value, list[Exit]] = {}
-            for index, output in enumerate(graph.outputs):
-                slots.setdefault(output, []).append((graph, index))
-            self._known[graph] = slots
-        return self._known[graph][value]
-
-
-def _uses(group: Group) -> list[Use]:
-    node = group.node
-    return [*[(node, index) for index in group.operands], *group.exits]
 
 
 def _fits(value: ir.Value, narrow: Format) -> bool:

@@ -17,6 +17,7 @@ from onnxcast.formats import Format
 from onnxcast.planning.cast_cut import CastCut, Fixed
 from onnxcast.planning.groups import Group
 from onnxcast.planning.prices import Prices
+from onnxcast.planning.readers import Readers
 
 __all__ = ["find_islands"]
 
@@ -27,6 +28,7 @@ def find_islands(
     fixed: Fixed,
     narrow: Format,
     prices: Prices,
+    readers: Readers,
 ) -> set[Group]:
     """Those of `computing` that stay wide in the cheapest cut; as few as there can be.
 
@@ -36,8 +38,9 @@ def find_islands(
         fixed: What other groups make and read in the narrow format.
         narrow: The format.
         prices: The prices of Casts, and of what stays wide.
+        readers: Who reads the values of the model.
     """
-    cut = CastCut([*computing, *carriers], fixed, narrow, prices)
+    cut = CastCut([*computing, *carriers], fixed, narrow, prices, readers)
     cut.add_casts()
     for group in computing:
         cut.charge(group, prices.wide(group))

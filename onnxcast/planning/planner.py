@@ -8,7 +8,7 @@ from onnxcast.graph.edit import cast_target, constant_of
 from onnxcast.graph.shapes import Shapes
 from onnxcast.graph.types import ElementTypes
 from onnxcast.graph.walk import label, main_graphs, model_graphs
-from onnxcast.planning.borders import Borders
+from onnxcast.planning.borders import Borders, Facts
 from onnxcast.planning.cones import Meanings, Pins, integer_pins, statistics_pins
 from onnxcast.planning.constants import constant_pins
 from onnxcast.planning.groups import Group, Kind, find_groups
@@ -18,6 +18,7 @@ from onnxcast.planning.loops import carried_pins
 from onnxcast.planning.multiplying import Multiplying
 from onnxcast.planning.pins import PinLevel, pin_level, pinned
 from onnxcast.planning.plan import Decision, Form, Plan, wide
+from onnxcast.planning.readers import count_readers
 from onnxcast.planning.reasons import Reason
 from onnxcast.planning.settling import Layer, find_fallbacks, settle
 from onnxcast.planning.storage import fills_type, limits_to
@@ -79,13 +80,14 @@ def make_plan(model: ir.Model, policy: Policy, target: Target) -> Plan:
     planner = _Planner(model, told, policy, target, types)
     decided, fallbacks = planner.decide(groups, choices), dict[ir.Node, str]()
     other = policy.falling_back()
+    facts = Facts(nodes, types, shapes, count_readers(graphs, told))
     wanted = (policy.format, policy.fallback)
     dtypes = {target.realised(each).dtype for each in wanted if each is not None}
-    layers = [Layer(Borders(told, policy, target, types, shapes, dtypes), decided)]
+    layers = [Layer(Borders(facts, policy, target, dtypes), decided)]
     if other is not None:
         fallbacks = find_fallbacks(decided)
         fallen = _Planner(model, told, other, target, types).decide(groups, choices)
-        layers.append(Layer(Borders(told, other, target, types, shapes, dtypes), fallen))
+        layers.append(Layer(Borders(facts, other, target, dtypes), fallen))
     decisions, bound = settle(layers, policy.scope, choices.keys(), fallbacks)
     if policy.scope is Scope.INPUTS:
         decisions = {group: planner.at_inputs(group, each) for group, each in decisions.items()}
