@@ -85,7 +85,7 @@ class _Drawing:
                 pending.pop()
                 continue
             self.add_node(node, inside)
-            held = list(bodies(node)) if node.attributes else []
+            held = bodies(node) if node.attributes else []
             pending.extend((iter(body), (*inside, label(node))) for body in reversed(held))
 
     def add_node(self, node: ir.Node, scope: tuple[str, ...]) -> None:

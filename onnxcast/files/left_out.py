@@ -10,6 +10,8 @@ from collections.abc import Iterator
 import onnx
 import onnx_ir as ir
 
+from onnxcast.files.slots import all_nodes
+
 __all__ = ["name_left_out"]
 
 
@@ -46,7 +48,7 @@ def _counts(node: ir.Node) -> bool:
 def _nodes(model: ir.Model) -> Iterator[ir.Node]:
     scopes: list[ir.Graph | ir.Function] = [model.graph, *model.functions.values()]
     for scope in scopes:
-        yield from scope.all_nodes()
+        yield from all_nodes(scope)
 
 
 def _values(model: ir.Model) -> Iterator[ir.Value]:

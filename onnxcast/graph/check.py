@@ -27,6 +27,8 @@ def check_functions(model: ir.Model) -> None:
             operands than its function, or another number of results, or functions call one another
             in a circle.
     """
+    if not model.functions:
+        return
     _check_recursion(model)
     for graph in function_graphs(model):
         _check_body(graph)

@@ -37,13 +37,14 @@ class Names:
     def __init__(self, model: ir.Model) -> None:
         self._taken: set[str] = set()
         self._counts: dict[str, int] = {}
+        add = self._taken.add
         for graph in model_graphs(model):
             self._taken.update(value.name or "" for value in graph.inputs)
             self._taken.update(graph.initializers)
             for node in graph:
-                self._taken.add(node.name or "")
+                add(node.name or "")
                 for output in node.outputs:
-                    self._taken.add(output.name or "")
+                    add(output.name or "")
 
     def fresh(self, wanted: str) -> str:
         """`wanted` if it is free, else the first free of ``wanted_1``, ``wanted_2``, …."""

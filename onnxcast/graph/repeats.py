@@ -36,7 +36,7 @@ def _find_in(scope: ir.Graph, found: dict[ir.Value, ir.Value]) -> None:
             elif key is not None:
                 known[key] = node.outputs[0]
                 own.append(key)
-            inner = list(bodies(node)) if node.attributes.data else []
+            inner = bodies(node) if node.attributes.data else []
             if inner:  # first what is in them, then the rest of the nodes
                 pending.extend((iter(body), []) for body in reversed(inner))
                 break

@@ -91,7 +91,7 @@ def _pairs(
                     type_ = known[value.name].tensor_type
                     if type_.HasField("shape"):
                         yield value, type_.shape
-            inner = list(bodies(node)) if node.attributes.data else []
+            inner = bodies(node) if node.attributes.data else []
             if inner:
                 pending.extend(zip(inner, protos.bodies(proto.node[index]), strict=True))
 
@@ -102,7 +102,8 @@ def _size(dim: onnx.TensorShapeProto.Dimension) -> int | str | None:
 
 def _count(dim: onnx.TensorShapeProto.Dimension) -> int:
     """What `dim` counts: 1 if it is not known."""
-    return dim.dim_value if dim.HasField("dim_value") and dim.dim_value >= 0 else 1
+    size: int = dim.dim_value
+    return size if size > 0 or (size == 0 and dim.HasField("dim_value")) else 1
 
 
 def elements(shape: ir.Shape | None) -> int:

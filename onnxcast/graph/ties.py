@@ -37,7 +37,7 @@ def ties(node: ir.Node) -> list[Tie]:
     """The ties of an If, a Loop or a Scan; none of other nodes."""
     if node.domain not in ("", "ai.onnx"):
         return []
-    inner = list(bodies(node))
+    inner = bodies(node)
     if node.op_type == "If":
         return [
             Tie((), (index,), (), tuple((body, index) for body in inner))

@@ -115,7 +115,7 @@ class ElementTypes:
     def _results(self, node: ir.Node, scope: _Scope) -> Sequence[ir.TypeProtocol | None]:
         if self._functions and self.schemas.is_call(node):
             return self._call(node, scope)
-        inner = list(bodies(node)) if node.attributes.data else []
+        inner = bodies(node) if node.attributes.data else []
         signature = self.schemas.signature(node)
         if signature is None:
             for body in inner:  # how it lines up with the node is not known

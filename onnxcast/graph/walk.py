@@ -1,5 +1,6 @@
 """Walk a model: its scopes, their nodes, and how an op is called in messages."""
 
+import itertools
 from collections.abc import Iterator
 
 import onnx_ir as ir
@@ -19,15 +20,17 @@ __all__ = [
 ]
 
 
-def bodies(node: ir.Node) -> Iterator[ir.Graph]:
+def bodies(node: ir.Node) -> list[ir.Graph]:
     """The subgraphs that `node` holds, in attribute order."""
+    found: list[ir.Graph] = []
     for attribute in node.attributes.data.values():  # the dict itself: this is asked most
         kind = attribute.type
         if kind is ir.AttributeType.GRAPH:
             if not attribute.is_ref():
-                yield attribute.as_graph()
+                found.append(attribute.as_graph())
         elif kind is ir.AttributeType.GRAPHS and not attribute.is_ref():
-            yield from attribute.as_graphs()
+            found.extend(attribute.as_graphs())
+    return found
 
 
 def nested_graphs(graph: ir.Graph) -> Iterator[ir.Graph]:
@@ -60,14 +63,13 @@ def model_graphs(model: ir.Model) -> Iterator[ir.Graph]:
 
 def main_nodes(model: ir.Model) -> Iterator[ir.Node]:
     """The nodes of `main_graphs`, in that order."""
-    yield from _nodes(model.graph)
+    return _nodes(model.graph)
 
 
 def model_nodes(model: ir.Model) -> Iterator[ir.Node]:
     """The nodes of `model_graphs`, in that order."""
-    yield from _nodes(model.graph)
-    for function in model.functions.values():
-        yield from _nodes(function.graph)
+    scopes = [model.graph, *(function.graph for function in model.functions.values())]
+    return itertools.chain.from_iterable(map(_nodes, scopes))
 
 
 def _nodes(scope: ir.Graph) -> Iterator[ir.Node]:

@@ -78,7 +78,7 @@ def _invalid_node(model: ir.Model) -> str:
     context = onnx.checker.C.CheckerContext()
     context.ir_version, context.opset_imports = model.ir_version, dict(model.opset_imports)
     for node in main_nodes(model):
-        if _ORIGIN in node.meta and not any(bodies(node)):
+        if _ORIGIN in node.meta and not bodies(node):
             try:
                 onnx.checker.check_node(ir.to_proto(node), context)
             except onnx.checker.ValidationError as error:

@@ -50,7 +50,7 @@ def _is_sorted(scope: ir.Graph) -> bool:
                 producer = None if value is None else value.producer()
                 if producer is not None and producer not in done:
                     return False
-            inner = list(bodies(node)) if node.attributes.data else []
+            inner = bodies(node) if node.attributes.data else []
             if inner:
                 pending.append((itertools.chain.from_iterable(inner), node))
                 break
@@ -82,7 +82,7 @@ def _drop_dead(graph: ir.Graph) -> bool:
 
 def _release(node: ir.Node) -> None:
     """Let nothing inside the subgraphs of `node`, which goes, count as a reader."""
-    pending = list(bodies(node))
+    pending = bodies(node)
     while pending:
         for inner in pending.pop():
             pending.extend(bodies(inner))

@@ -33,7 +33,7 @@ class _Magnitudes:
     def __init__(self, types: ElementTypes, narrow: Format) -> None:
         self._types = types
         self._narrow = narrow
-        self._constants: dict[ir.Value, WeightRange | None] = {}
+        self._ranges: dict[ir.Value, WeightRange] = {}
         self.large: dict[ir.Value, float] = {}
 
     def known(self, value: ir.Value) -> bool:
@@ -51,11 +51,13 @@ class _Magnitudes:
         return None if measured is None else measured.smallest_nonzero
 
     def _range(self, value: ir.Value) -> WeightRange | None:
-        if value not in self._constants:
+        known = self._ranges.get(value)
+        if known is None:
             tensor = constant_of(value)
-            known = tensor is not None and tensor.dtype == ir.DataType.FLOAT
-            self._constants[value] = weight_range(tensor) if known and tensor is not None else None
-        return self._constants[value]
+            if tensor is None or tensor.dtype != ir.DataType.FLOAT:
+                return None
+            known = self._ranges[value] = weight_range(tensor)
+        return known
 
     def too_large(self, magnitude: float) -> bool:
         """Whether rounding a number of this magnitude gives infinity."""

@@ -312,7 +312,7 @@ def _join(joined: list[list[str]], one: str, other: str) -> None:
 def _kind(node: ir.Node, types: ElementTypes) -> Kind:
     if types.schemas.is_call(node):
         return Kind.CALL
-    if next(bodies(node), None) is not None:
+    if bodies(node):
         return Kind.CONTROL_FLOW
     return Kind.OPAQUE if types.schemas.signature(node) is None else Kind.SCHEMA
 

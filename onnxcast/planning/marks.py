@@ -102,12 +102,12 @@ def forget_marks(model: ir.Model) -> None:
 
 
 def _marks(model: ir.Model) -> dict[int, str]:
-    found = {}
-    for position, holder in enumerate(_holders(model)):
-        notes = holder.metadata_props
-        if notes and not _KEYS.isdisjoint(notes):
-            found[position] = notes.get(FORMAT, "") + notes.get(OPERANDS, "")
-    return found
+    notes = [holder.metadata_props for holder in _holders(model)]
+    return {
+        position: each.get(FORMAT, "") + each.get(OPERANDS, "")
+        for position, each in enumerate(notes)
+        if each and not _KEYS.isdisjoint(each)
+    }
 
 
 def _holders(model: ir.Model) -> Iterator[ir.Node | ir.Value]:

@@ -161,7 +161,7 @@ class CastMoves:
         """All operands and results that share the type of the first result."""
         signature = self._types.schemas.signature(node)
         variable = None if signature is None else signature.result(0)
-        if signature is None or variable is None or next(bodies(node), None) is not None:
+        if signature is None or variable is None or bodies(node):
             return None
         operands = (k for k, v in enumerate(node.inputs) if v is not None)
         alike = tuple(k for k in operands if signature.operand(k) == variable)

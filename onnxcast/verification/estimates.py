@@ -169,7 +169,7 @@ class _Probes:
         return (
             self._reaches(node)
             and not has_meaning(node, Meaning.CARRIER)
-            and next(bodies(node), None) is None
+            and not bodies(node)
             and any(self._is_float(value) for value in node.outputs)
         )
 
@@ -228,7 +228,7 @@ class _Probes:
         """Take what is found of the results of nodes to their operands, the last node first."""
         for node in reversed(graph):
             behind = sum(found[value] for value in node.outputs)
-            inner = list(bodies(node)) if behind else ()
+            inner = bodies(node) if behind else []
             for body in inner:
                 # What is carried from step to step may come out in any result.
                 for value in body.outputs:

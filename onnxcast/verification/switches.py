@@ -197,7 +197,7 @@ class Switched:
 def _rounds(node: ir.Node, groups: Decisions) -> bool:
     """Whether `node` rounds by itself; data movement mostly does not."""
     inside = all(decision.gives for decision in groups.values())
-    moves = has_meaning(node, Meaning.CARRIER) or next(bodies(node), None) is not None
+    moves = has_meaning(node, Meaning.CARRIER) or bool(bodies(node))
     return not (moves and inside)
 
 

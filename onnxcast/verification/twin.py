@@ -226,7 +226,7 @@ class _Rounder:
             node.attributes["to"] = ir.AttrInt64("to", self._narrow[node.outputs[0]].dtype)
         _widen_attributes(node, any(output in self._narrow for output in node.outputs))
         # Some ops give values that are rounded already, and so do bodies.
-        exact = node.op_type == "Constant" or next(bodies(node), None) is not None
+        exact = node.op_type == "Constant" or bool(bodies(node))
         for value in node.outputs:
             if self._is_tensor(value) and not (exact or self._is_closed(node, value)):
                 self._round(value, None)

@@ -199,7 +199,7 @@ def test_a_cast_of_a_captured_value_stands_in_the_scope_of_its_producer() -> Non
     casts.of(model.graph.inputs[1], FLOAT16)
     casts.of(model.graph.initializers["w"], FLOAT16)
     branch = model.graph[-1]
-    inner = next(bodies(branch))
+    inner = bodies(branch)[0]
     casts.of(inner[0].outputs[0], FLOAT16)
     assert [node.op_type for node in model.graph] == ["Cast", "Cast", "If"]
     assert [node.op_type for node in inner] == ["Relu", "Cast", "Neg"]
