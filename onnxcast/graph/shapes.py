@@ -30,14 +30,6 @@ class Shapes:
         self._model = model
         self._elements: dict[ir.Value, int] = {}
 
-    def of(self, value: ir.Value) -> ir.Shape | None:
-        """The shape of `value`; None if not even its rank is known."""
-        value = self._with_shape(value)
-        if value.shape is not None:
-            return value.shape
-        inferred = self._inferred.get(value)
-        return None if inferred is None else ir.Shape(map(_size, inferred.dim))
-
     def is_ranked(self, value: ir.Value) -> bool:
         """Whether the rank of `value` is known."""
         value = self._with_shape(value)
@@ -47,12 +39,10 @@ class Shapes:
         """How many elements `value` has; 1 if not even its rank is known."""
         if value not in self._elements:
             known = self._with_shape(value)
-            if known.shape is None:
-                inferred = self._inferred.get(known)
-                count = 1 if inferred is None else math.prod(map(_count, inferred.dim))
-            else:
-                count = elements(known.shape)
-            self._elements[value] = count
+            inferred = known.shape is None
+            self._elements[value] = (
+                self._inferred.get(known, 1) if inferred else elements(known.shape)
+            )
         return self._elements[value]
 
     def _with_shape(self, value: ir.Value) -> ir.Value:
@@ -66,7 +56,8 @@ class Shapes:
         return value
 
     @functools.cached_property
-    def _inferred(self) -> Mapping[ir.Value, onnx.TensorShapeProto]:
+    def _inferred(self) -> Mapping[ir.Value, int]:
+        """How many elements values without a declared shape have, if their rank is known."""
         if leaves_out_operands(self._model):
             return {}
         try:
@@ -74,30 +65,27 @@ class Shapes:
         except Exception as error:  # a shape is a bonus, whatever goes wrong
             _logger.info("shapes not inferred: %s", error)
             return {}
-        return dict(_pairs(self._model.graph, proto.graph))
+        return dict(_counts(self._model.graph, proto.graph))
 
 
-def _pairs(
-    graph: ir.Graph, proto: onnx.GraphProto
-) -> Iterator[tuple[ir.Value, onnx.TensorShapeProto]]:
-    """Values without a declared shape, with the one in `proto`, in subgraphs too."""
+def _counts(graph: ir.Graph, proto: onnx.GraphProto) -> Iterator[tuple[ir.Value, int]]:
+    """Values without a declared shape, with how many elements they have in `proto`."""
     pending = [(graph, proto)]
     while pending:
         graph, proto = pending.pop()
-        known = {each.name: each.type for each in (*proto.value_info, *proto.output)}
+        shapes = ((each.name, each.type.tensor_type) for each in (*proto.value_info, *proto.output))
+        counts = {
+            name: math.prod(map(_count, type_.shape.dim))
+            for name, type_ in shapes
+            if type_.HasField("shape")
+        }
         for index, node in enumerate(graph):
             for value in node.outputs:
-                if value.shape is None and value.name in known:
-                    type_ = known[value.name].tensor_type
-                    if type_.HasField("shape"):
-                        yield value, type_.shape
+                if value.shape is None and value.name in counts:
+                    yield value, counts[value.name]
             inner = bodies(node) if node.attributes.data else []
             if inner:
                 pending.extend(zip(inner, protos.bodies(proto.node[index]), strict=True))
-
-
-def _size(dim: onnx.TensorShapeProto.Dimension) -> int | str | None:
-    return dim.dim_value if dim.HasField("dim_value") else dim.dim_param or None
 
 
 def _count(dim: onnx.TensorShapeProto.Dimension) -> int:
