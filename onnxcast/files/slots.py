@@ -9,6 +9,7 @@ from typing import NamedTuple
 import onnx_ir as ir
 
 _GRAPHS = frozenset({ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS})
+_HOLDING = _GRAPHS | {ir.AttributeType.TENSOR, ir.AttributeType.TENSORS}
 
 
 class Slot(NamedTuple):
@@ -34,8 +35,9 @@ def tensor_slots(model: ir.Model) -> Iterator[Slot]:
     scopes: list[ir.Graph | ir.Function] = [model.graph, *model.functions.values()]
     for scope in scopes:
         for node in all_nodes(scope):
-            if node.attributes.data:
-                for attribute in list(node.attributes.data.values()):
+            attributes = node.attributes.data
+            if attributes:
+                for attribute in [each for each in attributes.values() if each.type in _HOLDING]:
                     yield from _of_attribute(node, attribute)
 
 

@@ -37,14 +37,12 @@ class Names:
     def __init__(self, model: ir.Model) -> None:
         self._taken: set[str] = set()
         self._counts: dict[str, int] = {}
-        add = self._taken.add
         for graph in model_graphs(model):
-            self._taken.update(value.name or "" for value in graph.inputs)
+            nodes = list(graph)
+            self._taken.update([value.name or "" for value in graph.inputs])
             self._taken.update(graph.initializers)
-            for node in graph:
-                add(node.name or "")
-                for output in node.outputs:
-                    add(output.name or "")
+            self._taken.update([node.name or "" for node in nodes])
+            self._taken.update([value.name or "" for node in nodes for value in node.outputs])
 
     def fresh(self, wanted: str) -> str:
         """`wanted` if it is free, else the first free of ``wanted_1``, ``wanted_2``, …."""

@@ -48,7 +48,8 @@ def _find_in(scope: ir.Graph, found: dict[ir.Value, ir.Value]) -> None:
 
 def _none_shares(model: ir.Model) -> bool:
     """Whether no value is cast twice, which is seen sooner than scope by scope."""
-    read = [node.inputs[0] for node in model_nodes(model) if cast_target(node) is not None]
+    casts = (node for node in model_nodes(model) if node.op_type == "Cast")
+    read = [node.inputs[0] for node in casts if cast_target(node) is not None]
     return len(set(read)) == len(read)
 
 

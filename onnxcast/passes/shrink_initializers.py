@@ -17,7 +17,7 @@ Constant nodes of every scope are visited. Seed: shrinkTensor.
 """
 
 import enum
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -74,11 +74,11 @@ class ShrinkInitializersPass(ir.passes.InPlacePass):
         constants = list(_constants(model))
         casts = {value: list(filter(_narrows, value.consumers())) for value in constants}
         guards = {value: _guard(value, each, schemas) for value, each in casts.items() if each}
-        _guard_shared(guards, constants)
+        _guard_shared(guards, constants, casts)
         names = Names(model) if any(guards.values()) else None
         for value, guard in guards.items():
             if guard is None:
-                self._shrink(value)
+                self._shrink(value, casts[value])
             elif names is None or not self._copy(model, value, guard, names):
                 self._note(Code.INITIALIZER_KEPT, value, guard.value)
         changes = (Code.INITIALIZER_SHRUNK, Code.INITIALIZER_COPIED)
@@ -105,13 +105,13 @@ class ShrinkInitializersPass(ir.passes.InPlacePass):
             self._note(Code.INITIALIZER_COPIED, value, message)
         return bool(casts)
 
-    def _shrink(self, value: ir.Value) -> None:
-        tensor, dtype = constant_of(value), cast_target(value.consumers()[0])
+    def _shrink(self, value: ir.Value, casts: Sequence[ir.Node]) -> None:
+        tensor, dtype = constant_of(value), cast_target(casts[0])
         assert tensor is not None
         assert dtype is not None
         narrow = NarrowedTensor(tensor, dtype)
         set_constant(value, narrow)
-        absorb_casts(value.consumers(), value)
+        absorb_casts(casts, value)
         before = narrow.size * tensor.dtype.bitwidth // 8
         ShrinkInitializersPass.tensor_shrink += before
         message = f"stored as {formats.of(dtype).name}, {before - narrow.nbytes} bytes less"
@@ -180,14 +180,16 @@ def _storage(tensor: ir.TensorProtocol | None) -> object:
 
 
 def _guard_shared(
-    guards: dict[ir.Value, ShrinkGuard | None], constants: Iterable[ir.Value]
+    guards: dict[ir.Value, ShrinkGuard | None],
+    constants: Iterable[ir.Value],
+    casts: Mapping[ir.Value, Sequence[ir.Node]],
 ) -> None:
     """Keep constants whose data another constant needs otherwise: else it would be stored twice."""
     kept = {_storage(constant_of(v)) for v in constants if guards.get(v, v) is not None}
     free = {value: _storage(constant_of(value)) for value in guards if guards[value] is None}
     targets: dict[object, set[ir.DataType | None]] = {}
     for value, storage in free.items():
-        targets.setdefault(storage, set()).add(cast_target(value.consumers()[0]))
+        targets.setdefault(storage, set()).add(cast_target(casts[value][0]))
     for value, storage in free.items():
         if storage in kept:
             guards[value] = ShrinkGuard.SHARED_STORAGE

@@ -138,9 +138,16 @@ class CastCut:
         """
         never_up = {self._ids[group] for group in tainted}
         for value in dict.fromkeys((*self._by_result, *self._fixed.results, *self._reads)):
-            prices = self._prices.of(value)
+            prices = None if self._is_narrow_only(value) else self._prices.of(value)
             if prices is not None:
                 self._add(value, *prices, never_up)
+
+    def _is_narrow_only(self, value: ir.Value) -> bool:
+        """Whether all who make and read `value` have it narrow: most, where little is free."""
+        if value not in self._fixed.results or value in self._rounded:
+            return False
+        reads = self._reads.get(value, [])
+        return reads.count(SINK) == len(reads) == self._counts.get(value, 0)
 
     def charge(self, group: Group, price: int) -> None:
         """Let the cut pay if `group` is wide."""

@@ -38,7 +38,10 @@ class _Magnitudes:
 
     def known(self, value: ir.Value) -> bool:
         """Whether the size of `value` is known: of a constant, or too large."""
-        return value in self.large or self._range(value) is not None
+        producer = value.producer()
+        if producer is None or producer.op_type == "Constant":
+            return value in self.large or self._range(value) is not None
+        return value in self.large
 
     def constant(self, value: ir.Value) -> float | None:
         """Largest finite magnitude in a float32 constant; None if `value` is computed."""

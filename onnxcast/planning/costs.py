@@ -47,7 +47,8 @@ def cast_prices(
     model: ir.Model, target: Target, shapes: Shapes | None = None
 ) -> Iterator[tuple[ir.Node, CastPrice]]:
     """The Casts of `model`, each with what it costs on `target`; `shapes` as for `cast_costs`."""
-    casts = [node for node in model_nodes(model) if cast_target(node) is not None]
+    nodes = (node for node in model_nodes(model) if node.op_type == "Cast")
+    casts = [node for node in nodes if cast_target(node) is not None]
     shapes, routes = shapes or Shapes(model), None
     if target.casts is not None and casts:
         routes = Routes(target, ElementTypes(model, in_functions=True), shapes)

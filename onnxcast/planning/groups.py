@@ -156,18 +156,22 @@ class _Finder:
             id(schemas.opsets(node.graph)),
             id(signature),
             attributes,
-            tuple(map(self._told, node.inputs)),
-            tuple(map(self._told, node.outputs)),
+            self._told(node.inputs),
+            self._told(node.outputs),
         )
 
-    def _told(self, value: ir.Value | None) -> ir.DataType | str | None:
-        """The type of a value, "" if nothing tells it, None if the value is left out."""
-        if value is None or not value.name:
-            return None
-        type_ = self._types.of(value)
-        if type(type_) is ir.TensorType:
-            return type_.dtype
-        return "" if type_ is None else type_string(type_)
+    def _told(self, values: Sequence[ir.Value | None]) -> tuple[ir.DataType | str | None, ...]:
+        """The types of values, "" for what nothing tells, None for what is left out."""
+        found: list[ir.DataType | str | None] = []
+        for value in values:
+            type_ = None if value is None else self._types.of(value)
+            if value is None or not value.name:
+                found.append(None)
+            elif type(type_) is ir.TensorType:
+                found.append(type_.dtype)
+            else:
+                found.append("" if type_ is None else type_string(type_))
+        return tuple(found)
 
     def _found(self, node: ir.Node) -> Iterator[Group]:
         types = self._types

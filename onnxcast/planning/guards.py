@@ -45,7 +45,7 @@ def guard_pins(groups: Iterable[Group], narrow: Format) -> Pins:
     guarded: dict[ir.Value, float] = {}
     for group in groups:
         node = group.node
-        extreme = _guard(node)
+        extreme = _guard(node) if node.op_type in _GUARDS else None
         value = None
         if guarded:
             value = next(filter(guarded.__contains__, group.operand_values()), None)
@@ -80,7 +80,7 @@ def _holds(narrow: Format, magnitude: float) -> bool:
 
 def _guard(node: ir.Node) -> float | None:
     """The least that a small constant leaves of `node`'s result; None if there is no such one."""
-    for index in _GUARDS.get(node.op_type, ()):
+    for index in _GUARDS[node.op_type]:
         number = _number(node, index)
         if number is not None and 0 < number < 1:
             return number

@@ -84,7 +84,7 @@ class CastMoves:
         ends: list[ir.Value] = []
         widened = self._origins.keys()
         for node in model_nodes(model):
-            if cast_target(node) is not None:
+            if node.op_type == "Cast" and cast_target(node) is not None:
                 self._note_cast(node)
                 ends.extend(self._ends(node))
             elif not widened.isdisjoint(node.inputs) and self._may_move(node):

@@ -73,7 +73,7 @@ class _Placer:
         self._model = model
         self._rounded = Rounded(self.casts, types)
         self._narrow: dict[ir.Value, ir.DataType] = {}
-        self._satisfied: set[tuple[ir.Node, int]] = set()
+        self._satisfied: dict[ir.Node, int] = {}  # the operands that are, as bits
         self._given: set[Exit] = set()
         self._constants: dict[tuple[ir.Value, ir.DataType], ir.Value] = {}
 
@@ -86,7 +86,7 @@ class _Placer:
         """Let operand `index` of `node` be read in `format_`."""
         value, dtype = node.inputs[index], _dtype(format_)
         assert value is not None
-        self._satisfied.add((node, index))
+        self._satisfied[node] = self._satisfied.get(node, 0) | 1 << index
         if self._narrow.get(value, _FLOAT) == dtype:
             return
         constant = self._constant(value, format_, dtype)
@@ -129,7 +129,7 @@ class _Placer:
         moves: dict[ir.Value, ir.Value] = {}
         outputs = self._wide_outputs()
         for value, dtype in self._narrow.items():
-            readers = [use for use in value.uses() if tuple(use) not in self._satisfied]
+            readers = [use for use in value.uses() if not self._is_satisfied(*use)]
             retype(value, dtype)
             if not (readers or value in outputs):
                 continue
@@ -141,6 +141,9 @@ class _Placer:
             if value in outputs:
                 moves[value] = wide
         move_outputs(moves, self.casts.names, self._given)
+
+    def _is_satisfied(self, node: ir.Node, index: int) -> bool:
+        return bool(self._satisfied.get(node, 0) >> index & 1)
 
     def _wide_outputs(self) -> set[ir.Value]:
         """Values that became narrow and are outputs of graphs that give them wide."""
