@@ -11,10 +11,11 @@ from onnxcast.errors import InputError, OnnxcastError
 from onnxcast.files import tensor_slots
 from onnxcast.files.maps import put_back
 from onnxcast.files.read import root_cause
+from onnxcast.graph import native
 from onnxcast.graph.skeleton import skeleton
 from onnxcast.graph.walk import function_graphs, label, model_nodes
 
-__all__ = ["check_functions", "fault", "leaves_out_operands", "without_files"]
+__all__ = ["check_functions", "fault", "without_files"]
 
 _LENGTH = 300
 
@@ -99,36 +100,33 @@ def fault(model: ir.Model, *, full: bool) -> str:
     Raises:
         InputError: The model has parts that cannot be written, or its data cannot be read.
     """
-    full = full and not leaves_out_operands(model)
     try:
         with without_files(model):
             proto = put_back(skeleton(model, valid=True))
-        onnx.checker.check_model(proto, full_check=full)
-    except (
-        onnx.checker.ValidationError,
-        onnx.shape_inference.InferenceError,
-        ValueError,  # for a type that is none
-    ) as error:
-        return " ".join(str(error).split())[:_LENGTH]
+    except ValueError as error:  # for a type that is none
+        return _one_line(error)
     except ir.serde.SerdeError as error:
         cause = root_cause(error)
         if isinstance(cause, OnnxcastError | OSError):
             raise cause from None
-        why = " ".join(str(cause).split())[:_LENGTH]
         raise InputError(
-            f"onnx_ir cannot write this model ({why}); wanted text in UTF-8 and types that "
-            "ONNX has; take that part out of the model"
+            f"onnx_ir cannot write this model ({_one_line(cause)}); wanted text in UTF-8 and types "
+            "that ONNX has; take that part out of the model"
         ) from None
+    return _said(proto, full=full)
+
+
+def _said(proto: onnx.ModelProto, *, full: bool) -> str:
+    """What the checker says; the basic check's word where inference dies of the model."""
+    try:
+        native.check(proto, full=full)
+    except native.NativeFailure as failure:
+        return _said(proto, full=False) if failure.died and full else _one_line(failure)
     return ""
 
 
-def leaves_out_operands(model: ir.Model) -> bool:
-    """Whether a call of a function has fewer operands: onnx's inference may crash on its body."""
-    return bool(model.functions) and any(
-        len(node.inputs) < len(function.inputs)
-        for node in model_nodes(model)
-        if (function := model.functions.get(node.op_identifier())) is not None
-    )
+def _one_line(error: BaseException) -> str:
+    return " ".join(str(error).split())[:_LENGTH]
 
 
 @contextlib.contextmanager

@@ -9,7 +9,7 @@ import onnx
 import onnx_ir as ir
 
 from onnxcast.files import protos
-from onnxcast.graph.check import leaves_out_operands
+from onnxcast.graph.native import NativeFailure, infer_shapes
 from onnxcast.graph.skeleton import skeleton
 from onnxcast.graph.walk import bodies
 
@@ -67,14 +67,19 @@ class Shapes:
 
     @functools.cached_property
     def _inferred(self) -> Mapping[ir.Value, onnx.TensorShapeProto]:
-        if leaves_out_operands(self._model):
-            return {}
-        try:
-            proto = onnx.shape_inference.infer_shapes(skeleton(self._model), data_prop=True)
-        except Exception as error:  # a shape is a bonus, whatever goes wrong
-            _logger.info("shapes not inferred: %s", error)
-            return {}
-        return dict(_pairs(self._model.graph, proto.graph))
+        proto = _inferred(skeleton(self._model), data_prop=True)
+        return {} if proto is None else dict(_pairs(self._model.graph, proto.graph))
+
+
+def _inferred(proto: onnx.ModelProto, *, data_prop: bool) -> onnx.ModelProto | None:
+    """`proto` with shapes; without following sizes where onnx takes huge vectors for such."""
+    try:
+        return infer_shapes(proto, data_prop=data_prop)
+    except NativeFailure as failure:
+        if failure.died and data_prop:
+            return _inferred(proto, data_prop=False)
+        _logger.info("shapes not inferred: %s", failure)
+        return None
 
 
 def _pairs(

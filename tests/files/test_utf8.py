@@ -32,7 +32,9 @@ WAYS = {".".join(field.name for field in way): way for way in text_fields()}
 def spoiled(model: onnx.ModelProto) -> onnx.ModelProto:
     data = model.SerializeToString()
     assert data.count(MARK.encode()) == 1
-    return onnx.ModelProto.FromString(data.replace(MARK.encode(), b"mar\xffed"))
+    model = onnx.ModelProto()
+    model.ParseFromString(data.replace(MARK.encode(), b"mar\xffed"))
+    return model
 
 
 def marked(way: tuple[Any, ...]) -> onnx.ModelProto:
