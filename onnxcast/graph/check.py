@@ -2,7 +2,7 @@
 
 import contextlib
 import graphlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import onnx
 import onnx_ir as ir
@@ -25,16 +25,18 @@ def check_functions(model: ir.Model) -> None:
 
     Raises:
         InputError: A subgraph gives a value of another scope, a node reads none, a call has more
-            operands than its function, or another number of results, or functions call one another
-            in a circle.
+            operands than its function, or another number of results, or an attribute of a type that
+            its function does not read, or functions call one another in a circle.
     """
     _check_recursion(model)
     for graph in function_graphs(model):
         _check_body(graph)
-    for node in model_nodes(model):
+    read = {name: _attributes_read(each) for name, each in model.functions.items()}
+    for node in model_nodes(model) if model.functions else ():
         function = model.functions.get(node.op_identifier())
         if function is not None:
             _check_call(node, function)
+            _check_attributes(node.attributes, read[function.identifier()], f"call {label(node)}")
 
 
 def _check_body(graph: ir.Graph) -> None:
@@ -61,6 +63,33 @@ def _check_call(node: ir.Node, function: ir.Function) -> None:
             f"results, function {function.domain}::{function.name} has {taken} and {given}"
             ": make them agree"
         )
+
+
+def _attributes_read(function: ir.Function) -> dict[str, ir.AttributeType]:
+    """The types that `function` reads its attributes as."""
+    read: dict[str, ir.AttributeType] = {}
+    shown = f"function {function.domain}::{function.name}"
+    for node in function.all_nodes():
+        for attribute in node.attributes.values():
+            if attribute.is_ref():
+                name = attribute.ref_attr_name or ""
+                _check_attributes({name: attribute}, read, shown)
+                read[name] = attribute.type
+    _check_attributes(function.attributes, read, shown)
+    return read
+
+
+def _check_attributes(
+    given: Mapping[str, ir.Attr], read: Mapping[str, ir.AttributeType], shown: str
+) -> None:
+    for name, attribute in given.items():
+        wanted = read.get(name, attribute.type)
+        has_value = attribute.is_ref() or attribute.value is not None
+        if has_value and attribute.type != wanted:
+            raise InputError(
+                f"{shown} has attribute {name!r} of type {attribute.type.name}, the function reads "
+                f"it as {wanted.name}: make them agree"
+            )
 
 
 def _is_nowhere(value: ir.Value | None) -> bool:
