@@ -13,10 +13,16 @@ __all__ = ["EXPLAINED", "InputError", "OnnxcastError", "RefusedError", "Verifica
 class OnnxcastError(Exception):
     """Base of every error that onnxcast raises on purpose; its text is one line.
 
-    The text says what was found, what was wanted and what to do.
+    The text says what was found, what was wanted and what to do. Where a name in it holds what no
+    line may, such as the end of one, there is an escape.
     """
 
     exit_code = 1
+
+    def __init__(self, text: str) -> None:
+        super().__init__(
+            "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)
+        )
 
 
 class InputError(OnnxcastError):

@@ -1,6 +1,6 @@
 """Work done ahead of its use, on all cores, in order: reading and rounding while others write."""
 
-__all__ = ["ahead"]
+__all__ = ["ahead", "aside"]
 
 import itertools
 import os
@@ -39,6 +39,14 @@ def ahead(jobs: Iterable[Callable[[], _T]]) -> Iterator[_T]:
         finally:
             for each in waiting:
                 each.cancel()
+
+
+def aside(job: Callable[[], _T]) -> Callable[[], _T]:
+    """Begin `job` in a thread of its own; what is returned waits for its result, or raises."""
+    pool = ThreadPoolExecutor(1, thread_name_prefix="onnxcast")
+    begun = pool.submit(job)
+    pool.shutdown(wait=False)
+    return begun.result
 
 
 def _cores() -> int:

@@ -59,8 +59,6 @@ class _Region(NamedTuple):
 
 def _entries(tensor: TensorProto, named: str) -> dict[str, str]:
     entries = {entry.key: entry.value for entry in tensor.external_data}
-    if not all(isinstance(value, str) for value in entries.values()):
-        raise InputError(f"{named} is not told in UTF-8; wanted text; save the model again")
     if len(entries) < len(tensor.external_data):
         raise InputError(
             f"{named} says something twice; wanted each of location, offset and length once; "

@@ -6,7 +6,7 @@ import dataclasses
 import gc
 import logging
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ from onnxcast.files.names import check_attributes, check_names, check_nesting
 from onnxcast.files.protos import parts
 from onnxcast.files.slots import tensor_slots
 from onnxcast.files.sparse import make_dense
+from onnxcast.files.utf8 import check_each_text, check_text
 from onnxcast.files.wire import parse_file
 
 logger = logging.getLogger(__name__)
@@ -116,10 +117,13 @@ def _from_proto(proto: onnx.ModelProto, folder: Path, path: Path | None) -> ir.M
     shown = "the ModelProto" if path is None else str(path)
     found = parts(proto)
     check_counts(found, shown)
+    large = _large_tensors(proto)
+    light = _light(proto, large, shown) if large else proto
+    check_text(light, shown)
     check_names(found, shown)
     check_attributes(found, shown)
     has_external = check_external_data(found, folder, shown)
-    _check(proto, path, shown)
+    _check(proto, light if large or path is None else os.fspath(path), shown)
     if proto.training_info:
         raise InputError(
             f"{shown}: training_info found; wanted an inference model; delete it "
@@ -148,11 +152,18 @@ def _from_proto(proto: onnx.ModelProto, folder: Path, path: Path | None) -> ir.M
     return model
 
 
-def _check(proto: onnx.ModelProto, path: Path | None, shown: str) -> None:
-    inline = sum(_raw_bytes(tensor) for tensor in proto.graph.initializer)
-    checked = proto if path is None else os.fspath(path)
+def _large_tensors(proto: onnx.ModelProto) -> list[onnx.TensorProto]:
+    """Initializers that are too large to copy; none if all of them together are not."""
+    inline = [(_raw_bytes(tensor), tensor) for tensor in proto.graph.initializer]
+    if sum(size for size, _ in inline) < _LARGE_INLINE:
+        return []
+    return [tensor for size, tensor in inline if size >= _LARGE_TENSOR]
+
+
+def _check(proto: onnx.ModelProto, checked: onnx.ModelProto | str, shown: str) -> None:
+    """Check `checked`, which is `proto` itself, as `_light` makes it, or the file it came from."""
     try:
-        onnx.checker.check_model(checked if inline < _LARGE_INLINE else _light(proto))
+        onnx.checker.check_model(checked)
     except onnx.checker.ValidationError as error:
         if _is_of_ir_version_4(proto):
             logger.warning("%s: read as IR version 4: %s", shown, _one_line(error))
@@ -166,11 +177,26 @@ def _check(proto: onnx.ModelProto, path: Path | None, shown: str) -> None:
         logger.warning("%s: not checked: %s", shown, _one_line(error))
 
 
-def _light(proto: onnx.ModelProto) -> onnx.ModelProto:
-    """`proto` with its large initializers as graph inputs: the checker copies all that it is given.
+def _light(
+    proto: onnx.ModelProto, large: Iterable[onnx.TensorProto], shown: str
+) -> onnx.ModelProto:
+    """`proto` with `large` initializers as graph inputs: the checker copies all that it is given.
 
     How many numbers they hold is checked already.
+
+    Raises:
+        InputError: Text that cannot be copied or is left out is none.
     """
+    for tensor in large:
+        check_each_text(tensor, f"{shown}: tensor {tensor.name!r}: ")
+    try:
+        return _without_large(proto)
+    except UnicodeDecodeError:
+        check_each_text(proto, f"{shown}: ")
+        raise
+
+
+def _without_large(proto: onnx.ModelProto) -> onnx.ModelProto:
     light = onnx.ModelProto()
     for field, value in proto.ListFields():
         if field.name != "graph":

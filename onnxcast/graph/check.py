@@ -2,7 +2,7 @@
 
 import contextlib
 import graphlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import onnx
 import onnx_ir as ir
@@ -11,10 +11,11 @@ from onnxcast.errors import InputError, OnnxcastError
 from onnxcast.files import tensor_slots
 from onnxcast.files.maps import put_back
 from onnxcast.files.read import root_cause
+from onnxcast.graph import native
 from onnxcast.graph.skeleton import skeleton
 from onnxcast.graph.walk import function_graphs, label, model_nodes
 
-__all__ = ["check_functions", "fault", "leaves_out_operands", "without_files"]
+__all__ = ["check_functions", "fault", "without_files"]
 
 _LENGTH = 300
 
@@ -24,18 +25,20 @@ def check_functions(model: ir.Model) -> None:
 
     Raises:
         InputError: A subgraph gives a value of another scope, a node reads none, a call has more
-            operands than its function, or another number of results, or functions call one another
-            in a circle.
+            operands than its function, or another number of results, or an attribute of a type that
+            its function does not read, or functions call one another in a circle.
     """
     if not model.functions:
         return
     _check_recursion(model)
     for graph in function_graphs(model):
         _check_body(graph)
-    for node in model_nodes(model):
+    read = {name: _attributes_read(each) for name, each in model.functions.items()}
+    for node in model_nodes(model) if model.functions else ():
         function = model.functions.get(node.op_identifier())
         if function is not None:
             _check_call(node, function)
+            _check_attributes(node.attributes, read[function.identifier()], f"call {label(node)}")
 
 
 def _check_body(graph: ir.Graph) -> None:
@@ -62,6 +65,33 @@ def _check_call(node: ir.Node, function: ir.Function) -> None:
             f"results, function {function.domain}::{function.name} has {taken} and {given}"
             ": make them agree"
         )
+
+
+def _attributes_read(function: ir.Function) -> dict[str, ir.AttributeType]:
+    """The types that `function` reads its attributes as."""
+    read: dict[str, ir.AttributeType] = {}
+    shown = f"function {function.domain}::{function.name}"
+    for node in function.all_nodes():
+        for attribute in node.attributes.values():
+            if attribute.is_ref():
+                name = attribute.ref_attr_name or ""
+                _check_attributes({name: attribute}, read, shown)
+                read[name] = attribute.type
+    _check_attributes(function.attributes, read, shown)
+    return read
+
+
+def _check_attributes(
+    given: Mapping[str, ir.Attr], read: Mapping[str, ir.AttributeType], shown: str
+) -> None:
+    for name, attribute in given.items():
+        wanted = read.get(name, attribute.type)
+        has_value = attribute.is_ref() or attribute.value is not None
+        if has_value and attribute.type != wanted:
+            raise InputError(
+                f"{shown} has attribute {name!r} of type {attribute.type.name}, the function reads "
+                f"it as {wanted.name}: make them agree"
+            )
 
 
 def _is_nowhere(value: ir.Value | None) -> bool:
@@ -101,36 +131,33 @@ def fault(model: ir.Model, *, full: bool) -> str:
     Raises:
         InputError: The model has parts that cannot be written, or its data cannot be read.
     """
-    full = full and not leaves_out_operands(model)
     try:
         with without_files(model):
             proto = put_back(skeleton(model, valid=True))
-        onnx.checker.check_model(proto, full_check=full)
-    except (
-        onnx.checker.ValidationError,
-        onnx.shape_inference.InferenceError,
-        ValueError,  # for a type that is none
-    ) as error:
-        return " ".join(str(error).split())[:_LENGTH]
+    except ValueError as error:  # for a type that is none
+        return _one_line(error)
     except ir.serde.SerdeError as error:
         cause = root_cause(error)
         if isinstance(cause, OnnxcastError | OSError):
             raise cause from None
-        why = " ".join(str(cause).split())[:_LENGTH]
         raise InputError(
-            f"onnx_ir cannot write this model ({why}); wanted text in UTF-8 and types that "
-            "ONNX has; take that part out of the model"
+            f"onnx_ir cannot write this model ({_one_line(cause)}); wanted text in UTF-8 and types "
+            "that ONNX has; take that part out of the model"
         ) from None
+    return _said(proto, full=full)
+
+
+def _said(proto: onnx.ModelProto, *, full: bool) -> str:
+    """What the checker says; the basic check's word where inference dies of the model."""
+    try:
+        native.check(proto, full=full)
+    except native.NativeFailure as failure:
+        return _said(proto, full=False) if failure.died and full else _one_line(failure)
     return ""
 
 
-def leaves_out_operands(model: ir.Model) -> bool:
-    """Whether a call of a function has fewer operands: onnx's inference may crash on its body."""
-    return bool(model.functions) and any(
-        len(node.inputs) < len(function.inputs)
-        for node in model_nodes(model)
-        if (function := model.functions.get(node.op_identifier())) is not None
-    )
+def _one_line(error: BaseException) -> str:
+    return " ".join(str(error).split())[:_LENGTH]
 
 
 @contextlib.contextmanager

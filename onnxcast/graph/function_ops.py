@@ -11,6 +11,7 @@ from typing import Any
 import onnx
 import onnx_ir as ir
 
+from onnxcast.graph.native import NativeFailure, infer_shapes
 from onnxcast.graph.schemas import Signature
 
 __all__ = ["FunctionBodies"]
@@ -87,8 +88,8 @@ def _type_checks(
     opsets.append(onnx.OperatorSetIdProto(domain=_DOMAIN, version=1))
     model = onnx.ModelProto(graph=graph, functions=[body], opset_import=opsets, ir_version=8)
     try:
-        onnx.shape_inference.infer_shapes(model, check_type=True, strict_mode=True)
-    except (onnx.shape_inference.InferenceError, ValueError):  # ValueError: a type that is none
+        infer_shapes(model, strict=True)
+    except NativeFailure:
         return False
     return True
 

@@ -9,6 +9,7 @@ import onnx_ir as ir
 from onnxcast.errors import InputError, RefusedError
 from onnxcast.files import from_proto, tensor_slots, to_proto
 from onnxcast.graph.check import fault
+from onnxcast.graph.native import NativeFailure, convert_version
 from onnxcast.graph.schemas import ONNX_DOMAINS, signature_of, type_string
 from onnxcast.graph.walk import bodies, values
 
@@ -22,13 +23,6 @@ _FIRST_WITH_BFLOAT16 = 13
 
 # onnx.proto: the IR versions that brought these types.
 _FIRST_IR_VERSION = {ir.DataType.FLOAT8E4M3FN: 9, ir.DataType.FLOAT8E5M2: 9}
-
-_CONVERTER_FAULTS = (
-    RuntimeError,
-    ValueError,
-    onnx.checker.ValidationError,
-    onnx.shape_inference.InferenceError,
-)
 
 
 def onnx_opset(model: ir.Model) -> int | None:
@@ -156,8 +150,8 @@ def raise_opset(model: ir.Model, version: int) -> ir.Model:
             "give a later one or keep it"
         )
     try:
-        raised = from_proto(onnx.version_converter.convert_version(to_proto(model), version))
-    except _CONVERTER_FAULTS as error:
+        raised = from_proto(convert_version(to_proto(model), version))
+    except NativeFailure as error:
         raise _refusal(model, version, " ".join(str(error).split())[:300]) from None
     _restore(model, raised, version)
     why = fault(raised, full=False)

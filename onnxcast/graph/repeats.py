@@ -69,5 +69,5 @@ def _meaning(node: ir.Node, found: dict[ir.Value, ir.Value]) -> _Key | None:
         found.get(value, value),
         to,
         not narrow or saturates is None or saturates.as_int() != 0,
-        rounding.as_string() if narrow and rounding is not None else "up",
+        rounding.value if narrow and rounding is not None else "up",
     )

@@ -3,15 +3,16 @@
 import functools
 import logging
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import onnx
 import onnx_ir as ir
 
 from onnxcast.files import protos
-from onnxcast.graph.check import leaves_out_operands
+from onnxcast.files.ahead import aside
+from onnxcast.graph.native import NativeFailure, infer_shapes
 from onnxcast.graph.skeleton import skeleton
-from onnxcast.graph.walk import bodies
+from onnxcast.graph.walk import bodies, main_nodes
 
 __all__ = ["Shapes", "bytes_of", "elements"]
 
@@ -29,6 +30,7 @@ class Shapes:
     def __init__(self, model: ir.Model) -> None:
         self._model = model
         self._elements: dict[ir.Value, int] = {}
+        self._begun: Callable[[], onnx.ModelProto | None] | None = None
 
     def is_ranked(self, value: ir.Value) -> bool:
         """Whether the rank of `value` is known."""
@@ -58,14 +60,31 @@ class Shapes:
     @functools.cached_property
     def _inferred(self) -> Mapping[ir.Value, int]:
         """How many elements values without a declared shape have, if their rank is known."""
-        if leaves_out_operands(self._model):
-            return {}
-        try:
-            proto = onnx.shape_inference.infer_shapes(skeleton(self._model), data_prop=True)
-        except Exception as error:  # a shape is a bonus, whatever goes wrong
-            _logger.info("shapes not inferred: %s", error)
-            return {}
-        return dict(_counts(self._model.graph, proto.graph))
+        infer, self._begun = self._begun or self._infer(), None
+        proto = infer()
+        return {} if proto is None else dict(_counts(self._model.graph, proto.graph))
+
+    def begin(self) -> None:
+        """Let onnx infer from now on, beside what is done until the first shape is asked for.
+
+        The model must not change in between.
+        """
+        if any(v.shape is None for node in main_nodes(self._model) for v in node.outputs):
+            self._begun = aside(self._infer())
+
+    def _infer(self) -> Callable[[], onnx.ModelProto | None]:
+        return functools.partial(_with_shapes, skeleton(self._model), data_prop=True)
+
+
+def _with_shapes(proto: onnx.ModelProto, *, data_prop: bool) -> onnx.ModelProto | None:
+    """`proto` with shapes; without following sizes where onnx takes huge vectors for such."""
+    try:
+        return infer_shapes(proto, data_prop=data_prop)
+    except NativeFailure as failure:
+        if failure.died and data_prop:
+            return _with_shapes(proto, data_prop=False)
+        _logger.info("shapes not inferred: %s", failure)
+        return None
 
 
 def _counts(graph: ir.Graph, proto: onnx.GraphProto) -> Iterator[tuple[ir.Value, int]]:

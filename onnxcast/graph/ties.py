@@ -52,7 +52,8 @@ def ties(node: ir.Node) -> list[Tie]:
         return list(_looped(node, body, len(body.inputs) - 2, 2, 1))
     scanned = node.attributes.get("num_scan_inputs")
     # Scan-8 has batches, and hands in lengths first.
-    if node.op_type != "Scan" or scanned is None or len(node.inputs) != len(body.inputs):
+    fits = node.op_type == "Scan" and len(node.inputs) == len(body.inputs)
+    if not fits or scanned is None or scanned.is_ref():
         return []
     return list(_looped(node, body, max(0, len(body.inputs) - scanned.as_int()), 0, 0))
 

@@ -27,6 +27,7 @@ from onnxcast.policy import (
     Functions,
     MatmulOutput,
     Meaning,
+    Minimise,
     Policy,
     Scope,
     has_meaning,
@@ -65,6 +66,9 @@ def make_plan(model: ir.Model, policy: Policy, target: Target) -> Plan:
     Raises:
         InputError: A pattern that matches nothing (with the nearest names), or contradicts another.
     """
+    shapes = Shapes(model)
+    if policy.format is not None and policy.minimise is Minimise.BYTES:
+        shapes.begin()
     specialised = policy.functions is Functions.SPECIALISE
     types = ElementTypes(model, in_functions=specialised)
     graphs = list(model_graphs(model) if specialised else main_graphs(model))
@@ -72,7 +76,6 @@ def make_plan(model: ir.Model, policy: Policy, target: Target) -> Plan:
     policy.selection.check(nodes)
     groups = find_groups(graphs, types)
     labels = {group.node: label(group.node) for group in groups if not group.node.name}
-    shapes = Shapes(model)
     if policy.format is None:
         return Plan(dict.fromkeys(groups, wide(Reason.SCOPE)), types, labels, shapes)
     choices = _choices(nodes, policy)

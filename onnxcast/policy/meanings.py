@@ -55,7 +55,7 @@ class Row:
 def _attribute_is(name: str, value: str) -> Callable[[ir.Node], bool]:
     def holds(node: ir.Node) -> bool:
         attribute = node.attributes.get(name)
-        return attribute is None or (not attribute.is_ref() and attribute.as_string() == value)
+        return attribute is None or (not attribute.is_ref() and attribute.value == value)
 
     return holds
 

@@ -146,9 +146,18 @@ def nested(_folder: Path) -> bytes:
     return b"\x08\x08" + message(7, body)
 
 
-def not_text(_folder: Path) -> bytes:
-    """A graph whose name is no UTF-8."""
-    return bytes(small().SerializeToString()).replace(b"agraph", b"\xffgraph")
+def not_text(found: bytes) -> Make:
+    """A text that is no UTF-8 in place of `found`, which is there once."""
+
+    def make(_folder: Path) -> bytes:
+        model = small()
+        model.producer_name = "aproducer"
+        model.graph.node[0].metadata_props.add(key="akey")
+        data = bytes(model.SerializeToString())
+        assert data.count(found) == 1
+        return data.replace(found, b"\xff" + found[1:])
+
+    return make
 
 
 def bomb(_folder: Path) -> bytes:
@@ -196,7 +205,9 @@ def packed_bomb(_folder: Path) -> bytes:
         (twice("node"), "'y' has been used as output names multiple times"),
         (cyclic, "topologically sorted"),
         (recursive, "recursive"),
-        (not_text, "the name b'\\xffgraph' is not UTF-8"),
+        (not_text(b"agraph"), "graph.name is b'\\xffgraph', which is not UTF-8"),
+        (not_text(b"aproducer"), "producer_name is b'\\xffproducer', which is not UTF-8"),
+        (not_text(b"akey"), "graph.node[0].metadata_props[0].key is b'\\xffkey', which"),
         (nested, "more than 100 messages inside one another"),
         (bomb, "unfold to more than 300000 beyond"),
         (packed_bomb, "unfold to more than 300000 beyond"),

@@ -4,7 +4,7 @@ import zlib
 from pathlib import Path
 from typing import Any
 
-import onnxcast
+from onnxcast.api import optimize  # onnxcast.optimize would import it only when it is called
 from onnxcast.errors import OnnxcastError
 from onnxcast.files import read_model
 
@@ -53,7 +53,7 @@ def convert(data: bytes, folder: Path) -> str:
         number, index = divmod(number, len(choices))
         options[name] = choices[index]
     try:
-        result = onnxcast.optimize(folder / "model.onnx", verify=False, **options)
+        result = optimize(folder / "model.onnx", verify=False, **options)
         files = result.save(folder / "out.onnx")
     except OnnxcastError as error:
         why = str(error)

@@ -37,6 +37,28 @@ WRONG = {
         load("y, z = local.F (x)", "F (a) => (b) { b = Relu (a) }"),
         "call local.F(-> y) has 1 operands and 2 results, function local::F has 1 and 1",
     ),
+    "attributes": (
+        load(
+            "y = local.F <k = 2.0> (x)",
+            "F <k> (a) => (b) { c = Constant <value: tensor = @k> () b = Mul (a, c) }",
+        ),
+        "call local.F(-> y) has attribute 'k' of type FLOAT, the function reads it as TENSOR",
+    ),
+    "defaults": (
+        load(
+            "y = local.F (x)",
+            "F <k: int = 2> (a) => (b) { b = LeakyRelu <alpha: float = @k> (a) }",
+        ),
+        "function local::F has attribute 'k' of type INT, the function reads it as FLOAT",
+    ),
+    "references": (
+        load(
+            "y = local.F (x)",
+            "F <k> (a) => (b) { c = LeakyRelu <alpha: float = @k> (a) "
+            "b = Softmax <axis: int = @k> (c) }",
+        ),
+        "function local::F has attribute 'k' of type INT, the function reads it as FLOAT",
+    ),
     # Below IR version 8 functions are not checked.
     "an outer value as a branch's": (
         load("y = local.F (x, c)", BRANCH.format("a", ""), version=7),
@@ -63,6 +85,10 @@ def test_what_does_not_fit_is_an_input_error(case: str) -> None:
         ),
         load("y = local.F (x)", "F (a, gone) => (b) { b = Clip (a, gone) }"),
         load("y = local.F (x)", "F (a) => (a) { }"),
+        load(
+            "y = local.F <k = 2.0> (x)",
+            "F <k: float = 1.0> (a) => (b) { b = LeakyRelu <alpha: float = @k> (a) }",
+        ),
     ],
 )
 def test_what_fits_is_accepted(model: ir.Model) -> None:

@@ -1,0 +1,167 @@
+"""onnx's shape inference, full check and version converter, in a process of their own.
+
+They are C++ that takes models at their word: on one whose nodes are not what their ops ask for they
+may crash, never end, or take all memory. The process has limits; after it died there is another.
+"""
+
+import atexit
+import contextlib
+import functools
+import marshal
+import os
+import subprocess
+import sys
+import threading
+
+import onnx
+from google.protobuf.message import EncodeError  # type: ignore[import-untyped]  # has no stubs
+
+from onnxcast.graph import native_child
+
+__all__ = ["NativeFailure", "check", "convert_version", "infer_shapes"]
+
+_EXIT_SECONDS = 5.0
+
+
+class NativeFailure(Exception):  # noqa: N818 - an outcome to report, often no error
+    """onnx did not do what it was asked for.
+
+    Attributes:
+        died: Whether it crashed or came to a limit, so that it has not said anything of the model.
+    """
+
+    def __init__(self, message: str, *, died: bool) -> None:
+        super().__init__(message)
+        self.died = died
+
+
+def infer_shapes(
+    model: onnx.ModelProto, *, strict: bool = False, data_prop: bool = False
+) -> onnx.ModelProto:
+    """Return `model` with the types and shapes that onnx infers.
+
+    Args:
+        model: It is not changed.
+        strict: Whether types are checked, and what does not infer is a failure.
+        data_prop: Whether small tensors of sizes are followed through the ops that compute them.
+
+    Raises:
+        NativeFailure: It was not done.
+    """
+    return _model(_ask("shape_inference", "infer_shapes", model, strict, strict, data_prop))
+
+
+def check(model: onnx.ModelProto, *, full: bool) -> None:
+    """Let onnx's checker look at `model`.
+
+    Args:
+        model: It is not changed.
+        full: Whether shapes and types are inferred and must agree with the declared ones.
+
+    Raises:
+        NativeFailure: It finds a fault.
+    """
+    _ask("checker", "check_model", model, full)
+
+
+def convert_version(model: onnx.ModelProto, version: int) -> onnx.ModelProto:
+    """Return `model` at an opset `version` of the ONNX domain, by onnx's version converter.
+
+    Raises:
+        NativeFailure: It was not done.
+    """
+    return _model(_ask("version_converter", "convert_version", model, version))
+
+
+def _ask(module: str, function: str, model: onnx.ModelProto, *arguments: int) -> bytes:
+    try:
+        data = model.SerializeToString()
+    except EncodeError:
+        raise NativeFailure("more than 2 GB in one message", died=True) from None
+    return _process(os.getpid()).ask((module, function, arguments), data)
+
+
+def _model(data: bytes) -> onnx.ModelProto:
+    model = onnx.ModelProto()
+    model.ParseFromString(data)
+    return model
+
+
+@functools.cache
+def _process(_pid: int) -> "_Process":
+    """The one child of this process; of another after a fork."""
+    return _Process()
+
+
+class _Process:
+    """A child that does one thing at a time, started when first needed and again after it died."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._child: subprocess.Popen[bytes] | None = None
+        atexit.register(self._end)
+
+    def ask(self, what: tuple[str, str, tuple[int, ...]], data: bytes) -> bytes:
+        """Send a request and return its result.
+
+        Raises:
+            NativeFailure: There is none.
+        """
+        with self._lock:
+            child = self._child or self._start()
+            try:
+                return _exchange(child, what, data)
+            except NativeFailure:
+                raise
+            except (EOFError, BrokenPipeError):
+                self._end(kill=True)
+                raise NativeFailure(
+                    f"onnx crashed or took too long in {what[1]} (status {child.returncode})",
+                    died=True,
+                ) from None
+            except BaseException:
+                # An interrupted request is still being worked on; its reply must not meet the next.
+                self._end(kill=True)
+                raise
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        self._child = subprocess.Popen(
+            [
+                *(sys.executable, "-I", "-S"),
+                *(native_child.__file__, str(onnx.onnx_cpp2py_export.__file__)),
+            ],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        )
+        return self._child
+
+    def _end(self, *, kill: bool = False) -> None:
+        """Let an idle child leave by closing its stdin; kill one that does not, or is to be."""
+        child, self._child = self._child, None
+        if child is None:
+            return
+        if kill:
+            child.kill()
+        with contextlib.suppress(BrokenPipeError), child:
+            assert child.stdin is not None
+            child.stdin.close()
+            try:
+                child.wait(_EXIT_SECONDS)
+            except subprocess.TimeoutExpired:
+                child.kill()
+
+
+def _exchange(
+    child: subprocess.Popen[bytes], what: tuple[str, str, tuple[int, ...]], data: bytes
+) -> bytes:
+    assert child.stdin is not None
+    assert child.stdout is not None
+    marshal.dump((*what, len(data)), child.stdin)
+    child.stdin.write(data)
+    child.stdin.flush()
+    said, died, size = marshal.load(child.stdout)
+    result = child.stdout.read(size)
+    if said:
+        raise NativeFailure(said, died=died)
+    return result
