@@ -17,7 +17,7 @@ __all__ = [
 
 import math
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -285,12 +285,14 @@ def names(given: str | None) -> list[str] | None:
     return None if given is None else [name for name in given.split(",") if name]
 
 
-def shapes(given: Iterable[str]) -> dict[str, tuple[int, ...]] | None:
+def shapes(given: Sequence[str]) -> dict[str, tuple[int, ...]] | None:
     """Values of ``--input-shape`` by name; None if there are none.
 
     Raises:
         InputError: One is not of the form ``NAME:1,3,224,224``, or two are for the same input.
     """
+    if not given:
+        return None
     from onnxcast.verification.feeds import parse_input_shape
 
     chosen: dict[str, tuple[int, ...]] = {}
@@ -298,4 +300,4 @@ def shapes(given: Iterable[str]) -> dict[str, tuple[int, ...]] | None:
         if name in chosen:
             raise InputError(f"--input-shape for {name!r}: given twice; give one")
         chosen[name] = shape
-    return chosen or None
+    return chosen

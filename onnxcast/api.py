@@ -25,7 +25,6 @@ from onnxcast.verification.feeds import FeedSource, input_specs
 from onnxcast.verification.proof import Proof, against, prove
 from onnxcast.verification.session import Worker
 from onnxcast.verification.twin import narrowest_format
-from onnxcast.verified import Verified
 
 __all__ = ["Result", "optimize", "save_together", "verify"]
 
@@ -210,10 +209,12 @@ def optimize(  # noqa: PLR0913 - one keyword per option, as on the command line
             run.prepare(forget=forget_pins)
             run.pin_as(lock)
             return run.drawn(run.narrow("not verified"), asked=drawing)
+    # Imported here: nothing above has a use for it.
+    from onnxcast.verified import Verified
+
     samples = samples_of(source.model, inputs, input_shapes, verify_outputs)
     limit = tolerance_of(passes["tolerance"], request.narrowest)
     budget = budget_of(passes, source.model, samples, limit)
-    exactly = budget is not None
     searches = repair and lock is None
     with Worker() as worker:
         with collector_paused():
@@ -224,13 +225,13 @@ def optimize(  # noqa: PLR0913 - one keyword per option, as on the command line
             if lock is None:
                 run.find_fallbacks(samples, worker)
             if searches:
-                run.pin_ranges(samples, worker, only_rank=exactly)
+                run.pin_ranges(samples, worker, only_rank=budget is not None)
             result = run.narrow(samples.origin, once=not searches)
         with Verified.against_source(run, samples, budget or limit, worker) as verified:
             proved = None
             if searches:
                 proved = verified.prove_within(result)
-                proved = proved or verified.repair(exactly=exactly, deadline=deadline)
+                proved = proved or verified.repair(exactly=budget is not None, deadline=deadline)
             result = verified.drawn(proved or verified.prove(result), asked=drawing)
     if not result.verified:
         assert result.report.proof is not None

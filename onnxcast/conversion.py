@@ -236,13 +236,16 @@ class Conversion:
         with self.clock.step("check the result"):
             kept = is_kept(before, self.model, but_for_types=self._policy.io_types.changes)
             assert kept, "graph inputs and outputs must not change"
-            check_valid(self.model, self.original)
+            finish_check = check_valid(self.model, self.original)
+            after = measure(self.model, self._target, None if plan is None else plan.shapes)
+            not_taken = list(unmultiplied(self.model, self._target))
+            finish_check()
             check_target(self.model, self._target)
         if plan is not None and self._lock is not None:
             self._lock.tell_changes(plan)
         if plan is not None:
             self._findings.extend(saturating(plan, self._ranges))
-        self._findings.extend(unmultiplied(self.model, self._target))
+        self._findings.extend(not_taken)
         report = Report(
             source=self.original.path,
             token=self._policy.token,
@@ -252,7 +255,7 @@ class Conversion:
             findings=tuple(self._findings),
             chains=tuple(each for each in chains if each.chain.hops > 1),
             before=self._before,
-            after=measure(self.model, self._target, None if plan is None else plan.shapes),
+            after=after,
             inputs=origin,
             proof=None,
             seconds=self.clock.seconds,

@@ -1,9 +1,11 @@
 """What holds of every result, whatever was asked for: its interface, its validity, its target."""
 
+from collections.abc import Callable
+
 import onnx_ir as ir
 
 from onnxcast.errors import RefusedError
-from onnxcast.graph.check import fault
+from onnxcast.graph.check import fault, look_for_fault
 from onnxcast.graph.opsets import onnx_opset
 from onnxcast.original import Original
 from onnxcast.targets import Target, why_refused
@@ -44,19 +46,25 @@ def check_target(model: ir.Model, target: Target) -> None:
         )
 
 
-def check_valid(model: ir.Model, original: Original) -> None:
-    """Hold `model` to the checker's full check if the source passes it, else to the basic.
+def check_valid(model: ir.Model, original: Original) -> Callable[[], None]:
+    """Begin to hold `model` to the checker's full check if the source passes it, else to the basic.
 
     The full check goes on past an op that it does not know with half of the types, so the source is
     asked without what nobody reads, as the result is.
 
-    Raises:
-        RefusedError: It fails.
+    Returns:
+        What waits for the end; `model` must be as it is until then. It raises RefusedError if the
+        check fails.
     """
-    why = fault(model, full=True)
-    if why and fault(original.plain(onnx_opset(model)), full=True):
-        why = fault(model, full=False)
-    if why:
-        raise RefusedError(
-            f"the result is not valid ONNX ({why}): a fault of onnxcast; please report it"
-        )
+    found = look_for_fault(model, full=True)
+
+    def finish() -> None:
+        why = found()
+        if why and fault(original.plain(onnx_opset(model)), full=True):
+            why = fault(model, full=False)
+        if why:
+            raise RefusedError(
+                f"the result is not valid ONNX ({why}): a fault of onnxcast; please report it"
+            )
+
+    return finish

@@ -31,8 +31,11 @@ from onnxcast import formats
 from onnxcast.errors import InputError
 from onnxcast.files.ahead import ahead
 
-CHUNK_BYTES = 2 * 2**20
-"""The most bytes of a source tensor that one job holds: it stays in the caches of a core."""
+CHUNK_BYTES = 2**19
+"""The most bytes of a source tensor that one job holds: it stays in the cache of a core.
+
+Memory for more comes from the system anew for each piece, which costs more than smaller pieces do.
+"""
 
 Job: TypeAlias = Callable[[], npt.NDArray[Any]]
 """Gives one piece of a tensor, flat."""

@@ -1,21 +1,23 @@
 """Whether a model is valid ONNX, as onnx's own checker says."""
 
 import contextlib
+import functools
 import graphlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import onnx
 import onnx_ir as ir
 
 from onnxcast.errors import InputError, OnnxcastError
 from onnxcast.files import tensor_slots
+from onnxcast.files.ahead import aside
 from onnxcast.files.maps import put_back
 from onnxcast.files.read import root_cause
 from onnxcast.graph import native
 from onnxcast.graph.skeleton import skeleton
 from onnxcast.graph.walk import function_graphs, label, model_nodes
 
-__all__ = ["check_functions", "fault", "without_files"]
+__all__ = ["check_functions", "fault", "look_for_fault", "without_files"]
 
 _LENGTH = 300
 
@@ -131,11 +133,20 @@ def fault(model: ir.Model, *, full: bool) -> str:
     Raises:
         InputError: The model has parts that cannot be written, or its data cannot be read.
     """
+    return look_for_fault(model, full=full)()
+
+
+def look_for_fault(model: ir.Model, *, full: bool) -> Callable[[], str]:
+    """Begin what `fault` does; what is returned waits for what it returns.
+
+    The model may be read in between, and written too.
+    """
     try:
         with without_files(model):
             proto = put_back(skeleton(model, valid=True))
     except ValueError as error:  # for a type that is none
-        return _one_line(error)
+        why = _one_line(error)
+        return lambda: why
     except ir.serde.SerdeError as error:
         cause = root_cause(error)
         if isinstance(cause, OnnxcastError | OSError):
@@ -144,7 +155,7 @@ def fault(model: ir.Model, *, full: bool) -> str:
             f"onnx_ir cannot write this model ({_one_line(cause)}); wanted text in UTF-8 and types "
             "that ONNX has; take that part out of the model"
         ) from None
-    return _said(proto, full=full)
+    return aside(functools.partial(_said, proto, full=full))
 
 
 def _said(proto: onnx.ModelProto, *, full: bool) -> str:

@@ -63,11 +63,12 @@ class MinCut:
 
         Every cut that forbids nothing is cheaper than one that does.
         """
+        if not self._finite and not self._infinite:
+            return {SOURCE}
+        # Imported only where there is a choice: it takes longer than planning a small model.
         from scipy.sparse import coo_array, csr_array
         from scipy.sparse.csgraph import breadth_first_order, maximum_flow
 
-        if not self._finite and not self._infinite:
-            return {SOURCE}
         unit = math.gcd(*self._finite.values()) or 1
         total = sum(self._finite.values()) // unit
         divisor = -(-2 * (total + 1) // _LARGEST)

@@ -54,9 +54,41 @@ def test_the_module_hands_on_the_exit_code(tmp_path: Path) -> None:
     ],
 )
 def test_starting_imports_nothing_heavy(code: str, light: str) -> None:
+    assert not set(light.split()) & _imported(code)
+
+
+def _imported(code: str) -> set[str]:
+    """The modules that a process has imported when it has run `code`."""
     check = f"import sys; {code}; print(*sys.modules, file=sys.stderr)"
     run = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=True)
-    assert not set(light.split()) & set(run.stderr.split())
+    return set(run.stderr.split())
+
+
+@pytest.mark.parametrize(
+    ("token", "light"),
+    [
+        ("all-fp16", "onnxruntime onnxscript onnx.reference onnxcast.verified"),
+        # Its plan leaves no choice, so that nothing is cut either.
+        ("matmult-fp16", "onnxruntime onnxscript onnx.reference onnxcast.verified scipy"),
+    ],
+)
+def test_converting_imports_nothing_that_it_has_no_use_for(
+    perceptron: Path, tmp_path: Path, token: str, light: str
+) -> None:
+    output = tmp_path / "out.onnx"
+    arguments = [
+        "optimize",
+        str(perceptron),
+        "--fp32-cast",
+        token,
+        "--no-verify",
+        "-o",
+        str(output),
+    ]
+    loaded = _imported(f"from onnxcast_cli import main; assert main({arguments}) == 0")
+    assert output.exists()
+    assert "onnxcast.conversion" in loaded
+    assert not set(light.split()) & loaded
 
 
 def test_version(command: Command) -> None:

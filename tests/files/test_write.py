@@ -14,6 +14,7 @@ from onnxcast.files import (
     NarrowedTensor,
     check_output,
     commit,
+    data,
     default_output,
     layout,
     read_model,
@@ -250,6 +251,26 @@ def test_narrowed_weights_stream_from_the_source_file(
     assert held.raw is None
     written = numpy_helper.to_array(onnx.load(output).graph.initializer[0])
     assert np.array_equal(written, matrix(0).astype(np.float16))
+
+
+def test_data_is_sent_to_the_disk_piece_by_piece_where_that_can_be_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = commit(model(), tmp_path / "m.onnx", external=True)[1].read_bytes()
+    sent = []
+
+    def advise(descriptor: int, offset: int, length: int, _advice: int) -> None:
+        assert offset + length == os.fstat(descriptor).st_size
+        sent.append((offset, length))
+        raise OSError("not on this file system")
+
+    monkeypatch.setattr(data, "_WRITEBACK_BYTES", ROWS * ROWS)
+    monkeypatch.setattr(os, "posix_fadvise", advise, raising=False)
+    monkeypatch.setattr(os, "POSIX_FADV_DONTNEED", 4, raising=False)
+    assert commit(model(), tmp_path / "refused.onnx", external=True)[1].read_bytes() == plain
+    assert sent == [(start * ROWS * ROWS * 4, ROWS * ROWS * 4) for start in range(3)]
+    monkeypatch.delattr(os, "posix_fadvise")
+    assert commit(model(), tmp_path / "unknown.onnx", external=True)[1].read_bytes() == plain
 
 
 def test_model_is_not_changed(tmp_path: Path) -> None:
