@@ -26,6 +26,7 @@ from onnxcast.files.names import check_attributes, check_names, check_nesting
 from onnxcast.files.protos import parts
 from onnxcast.files.slots import tensor_slots
 from onnxcast.files.sparse import make_dense
+from onnxcast.files.stored import hold_facts
 from onnxcast.files.utf8 import check_each_text, check_text
 from onnxcast.files.wire import parse_file
 
@@ -144,6 +145,7 @@ def _from_proto(proto: onnx.ModelProto, folder: Path, path: Path | None) -> ir.M
             f"{shown}: onnx_ir cannot hold this model: {_one_line(root_cause(error))}; "
             "take that part out of the model"
         ) from None
+    hold_facts(model.graph)
     if has_external:
         for slot in tensor_slots(model):
             if isinstance(slot.tensor, ir.ExternalTensor):

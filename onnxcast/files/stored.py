@@ -1,0 +1,43 @@
+"""Tensors of a file that tell their type and size without looking into it each time.
+
+`onnx_ir` makes a new shape whenever it is asked for one: with tens of thousands of small constants
+that takes longer than most passes.
+"""
+
+__all__ = ["StoredTensor", "hold_facts"]
+
+import functools
+
+import onnx_ir as ir
+
+
+class StoredTensor(ir.serde.TensorProtoTensor):
+    """A tensor of a proto that does not change any more."""
+
+    @functools.cached_property
+    def dtype(self) -> ir.DataType:  # type: ignore[override] # read-only, as in the base
+        """The element type."""
+        return super().dtype
+
+    @functools.cached_property
+    def shape(self) -> ir.Shape:  # type: ignore[override] # likewise
+        """The shape, which is frozen."""
+        return super().shape
+
+    @functools.cached_property
+    def size(self) -> int:
+        """How many elements there are."""
+        return super().size
+
+    @functools.cached_property
+    def nbytes(self) -> int:
+        """The bytes that they take."""
+        return super().nbytes
+
+
+def hold_facts(graph: ir.Graph) -> None:
+    """Let the initializers of `graph`, just read, be such tensors."""
+    for value in graph.initializers.values():
+        tensor = value.const_value
+        if type(tensor) is ir.serde.TensorProtoTensor:
+            value.const_value = StoredTensor(tensor.raw)
