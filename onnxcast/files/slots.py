@@ -34,20 +34,25 @@ def tensor_slots(model: ir.Model) -> Iterator[Slot]:
     yield from _initializers(model.graph)
     scopes: list[ir.Graph | ir.Function] = [model.graph, *model.functions.values()]
     for scope in scopes:
-        for node in all_nodes(scope):
-            attributes = node.attributes.data
-            if attributes:
-                for attribute in [each for each in attributes.values() if each.type in _HOLDING]:
-                    yield from _of_attribute(node, attribute)
+        for node in all_nodes(scope, plain=False):
+            attributes = node.attributes.data.values()
+            for attribute in [each for each in attributes if each.type in _HOLDING]:
+                yield from _of_attribute(node, attribute)
 
 
-def all_nodes(scope: ir.Graph | ir.Function) -> Iterator[ir.Node]:
-    """The nodes of `scope.all_nodes()`, in that order, in a fraction of its time."""
+def all_nodes(scope: ir.Graph | ir.Function, *, plain: bool = True) -> Iterator[ir.Node]:
+    """The nodes of `scope.all_nodes()`, in that order, in a fraction of its time.
+
+    Args:
+        scope: Where to look.
+        plain: Whether those without attributes are wanted.
+    """
     pending: list[Iterator[ir.Node]] = [iter(scope)]
     while pending:
         for node in pending[-1]:
-            yield node
             attributes = node.attributes.data
+            if attributes or plain:
+                yield node
             if not attributes:
                 continue
             inner = [

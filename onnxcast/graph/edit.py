@@ -3,7 +3,7 @@
 Every edit keeps value_info true where the model has it and adds none where it has none.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 import onnx_ir as ir
@@ -105,12 +105,16 @@ def set_constant(value: ir.Value, tensor: ir.TensorProtocol) -> None:
     retype(value, tensor.dtype)
 
 
-def absorb_casts(casts: Iterable[ir.Node], value: ir.Value) -> None:
-    """Let `value`, which is what `casts` give, take their place."""
-    for cast in casts:
-        cast.outputs[0].replace_all_uses_with(value)
-        assert cast.graph is not None
-        cast.graph.remove(cast, safe=True)
+def absorb_casts(casts: Mapping[ir.Value, Sequence[ir.Node]]) -> None:
+    """Let values take the place of Casts that give the same."""
+    gone: dict[ir.Graph, list[ir.Node]] = {}
+    for value, absorbed in casts.items():
+        for cast in absorbed:
+            cast.outputs[0].replace_all_uses_with(value)
+            assert isinstance(cast.graph, ir.Graph)
+            gone.setdefault(cast.graph, []).append(cast)
+    for graph, nodes in gone.items():
+        graph.remove(nodes, safe=True)
 
 
 def take_place(old: ir.Node, nodes: Sequence[ir.Node]) -> None:

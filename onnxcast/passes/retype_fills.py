@@ -55,7 +55,7 @@ class RetypeFillsPass(ir.passes.InPlacePass):
         if dtype is None or attribute is None:
             return
         node.attributes[attribute.name] = attribute
-        absorb_casts(value.consumers(), value)
+        absorb_casts({value: value.consumers()})
         retype(value, dtype)
         message = f"{value.name} is filled as {formats.of(dtype).name}"
         self.findings.append(finding_about(node, Code.FILL_RETYPED, message))

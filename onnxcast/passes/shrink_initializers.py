@@ -76,9 +76,10 @@ class ShrinkInitializersPass(ir.passes.InPlacePass):
         guards = {value: _guard(value, each, schemas) for value, each in casts.items() if each}
         _guard_shared(guards, constants, casts)
         names = Names(model) if any(guards.values()) else None
+        absorb_casts({value: casts[value] for value, guard in guards.items() if guard is None})
         for value, guard in guards.items():
             if guard is None:
-                self._shrink(value, casts[value])
+                self._shrink(value, casts[value][0])
             elif names is None or not self._copy(model, value, guard, names):
                 self._note(Code.INITIALIZER_KEPT, value, guard.value)
         changes = (Code.INITIALIZER_SHRUNK, Code.INITIALIZER_COPIED)
@@ -100,18 +101,18 @@ class ShrinkInitializersPass(ir.passes.InPlacePass):
         for dtype, nodes in casts.items():
             name = names.fresh(nodes[0].outputs[0].name or "")
             copy = new_constant(model, value, NarrowedTensor(tensor, dtype, name=name), names)
-            absorb_casts(nodes, copy)
+            absorb_casts({copy: nodes})
             message = f"stored as {formats.of(dtype).name} too, as it {guard.value}"
             self._note(Code.INITIALIZER_COPIED, value, message)
         return bool(casts)
 
-    def _shrink(self, value: ir.Value, casts: Sequence[ir.Node]) -> None:
-        tensor, dtype = constant_of(value), cast_target(casts[0])
+    def _shrink(self, value: ir.Value, cast: ir.Node) -> None:
+        """Store `value` as `cast` would give it."""
+        tensor, dtype = constant_of(value), cast_target(cast)
         assert tensor is not None
         assert dtype is not None
         narrow = NarrowedTensor(tensor, dtype)
         set_constant(value, narrow)
-        absorb_casts(casts, value)
         before = narrow.size * tensor.dtype.bitwidth // 8
         ShrinkInitializersPass.tensor_shrink += before
         message = f"stored as {formats.of(dtype).name}, {before - narrow.nbytes} bytes less"
