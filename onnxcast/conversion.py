@@ -17,7 +17,7 @@ from onnxcast.graph.opsets import onnx_opset, wanted_opset
 from onnxcast.graph.types import ElementTypes
 from onnxcast.lock import Lock
 from onnxcast.original import Original
-from onnxcast.passes import LegaliseCastsPass
+from onnxcast.passes import LegaliseCastsPass, TidyPass
 from onnxcast.pipeline import narrowing_passes, preparing_passes
 from onnxcast.planning import (
     Plan,
@@ -282,10 +282,15 @@ class Conversion:
 
     def _run(self, passes: Iterable[ir.passes.InPlacePass]) -> Plan | None:
         """Run `passes` on the model; return the plan that one of them made."""
-        plan = None
+        plan, is_tidy = None, False
         for pass_ in passes:
+            tidies = isinstance(pass_, TidyPass)
+            if tidies and is_tidy:
+                continue
             with self.clock.step(type(pass_).__name__.removesuffix("Pass")):
-                self._modified |= pass_(self.model).modified
+                modified = pass_(self.model).modified
+            is_tidy = tidies or (is_tidy and not modified)
+            self._modified |= modified
             self._findings.extend(getattr(pass_, "findings", ()))
             if isinstance(pass_, PlannedPass):
                 plan = pass_.plan

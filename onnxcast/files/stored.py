@@ -7,6 +7,7 @@ that takes longer than most passes.
 __all__ = ["StoredTensor", "hold_facts"]
 
 import functools
+import math
 
 import onnx_ir as ir
 
@@ -27,7 +28,7 @@ class StoredTensor(ir.serde.TensorProtoTensor):
     @functools.cached_property
     def size(self) -> int:
         """How many elements there are."""
-        return super().size
+        return math.prod(self.raw.dims)
 
     @functools.cached_property
     def nbytes(self) -> int:

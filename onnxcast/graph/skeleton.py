@@ -3,7 +3,7 @@
 `onnx_ir.to_proto` writes all of a model; half of its time goes into what no inference looks at.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 import onnx
 import onnx_ir as ir
@@ -48,13 +48,14 @@ def skeleton(model: ir.Model, *, valid: bool = False) -> onnx.ModelProto:
         pending.append((function.graph, copy))
     while pending:
         scope, copied = pending.pop()
+        nodes = list(scope)
         if isinstance(copied, onnx.GraphProto):
-            _declare(scope, copied)
+            _declare(scope, nodes, copied)
             if valid:
                 _add_whole(scope, copied, as_inputs=scope is model.graph)
             else:
                 _add_light(scope, copied)
-        pending.extend(_nodes(scope, copied))
+        pending.extend(_nodes(nodes, copied))
     return proto
 
 
@@ -63,14 +64,14 @@ def _import(imports: object, versions: Mapping[str, int]) -> None:
         imports.add(domain=domain, version=version)  # type: ignore[attr-defined] # protobuf's own
 
 
-def _declare(graph: ir.Graph, proto: onnx.GraphProto) -> None:
+def _declare(graph: ir.Graph, nodes: Iterable[ir.Node], proto: onnx.GraphProto) -> None:
     """Copy what is known of the values of `graph`."""
     proto.name = graph.name or ""
     for value in graph.inputs:
         ir.serde.serialize_value_into(proto.input.add(), value)
     for value in graph.outputs:
         ir.serde.serialize_value_into(proto.output.add(), value)
-    for node in graph:
+    for node in nodes:
         for value in node.outputs:
             if value.type is not None and not value.is_graph_output():
                 ir.serde.serialize_value_into(proto.value_info.add(), value)
@@ -111,10 +112,12 @@ def _add_whole(graph: ir.Graph, proto: onnx.GraphProto, *, as_inputs: bool) -> N
                 type_.shape.dim.add(dim_value=size)
 
 
-def _nodes(graph: ir.Graph, proto: onnx.GraphProto | onnx.FunctionProto) -> Iterator[_Scope]:
-    """Copy the nodes of `graph`; yield the scopes inside, whose copies are empty so far."""
+def _nodes(
+    nodes: Iterable[ir.Node], proto: onnx.GraphProto | onnx.FunctionProto
+) -> Iterator[_Scope]:
+    """Copy `nodes`; yield the scopes inside, whose copies are empty so far."""
     add = proto.node.add
-    for node in graph:
+    for node in nodes:
         copy = add()
         copy.op_type = node.op_type
         if node.domain:
@@ -123,7 +126,8 @@ def _nodes(graph: ir.Graph, proto: onnx.GraphProto | onnx.FunctionProto) -> Iter
             copy.overload = node.overload
         copy.input.extend(["" if value is None else value.name or "" for value in node.inputs])
         copy.output.extend([value.name or "" for value in node.outputs])
-        for attribute in node.attributes.data.values():
+        attributes = node.attributes.data
+        for attribute in attributes.values() if attributes else ():
             yield from _attribute(attribute, copy.attribute.add())
 
 
