@@ -12,7 +12,7 @@ from typing import TypeVar
 _T = TypeVar("_T")
 
 _MOST_THREADS = 8
-_JOBS_PER_THREAD = 2
+_MOST_WAITING = 16
 
 
 def ahead(jobs: Iterable[Callable[[], _T]]) -> Iterator[_T]:
@@ -32,7 +32,7 @@ def ahead(jobs: Iterable[Callable[[], _T]]) -> Iterator[_T]:
         try:
             for job in itertools.chain(first, jobs):
                 waiting.append(pool.submit(job))
-                if len(waiting) > threads * _JOBS_PER_THREAD:
+                if len(waiting) > _MOST_WAITING:
                     yield waiting.popleft().result()
             while waiting:
                 yield waiting.popleft().result()

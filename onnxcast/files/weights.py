@@ -31,10 +31,11 @@ from onnxcast import formats
 from onnxcast.errors import InputError
 from onnxcast.files.ahead import ahead
 
-CHUNK_BYTES = 2**19
+CHUNK_BYTES = 2**20
 """The most bytes of a source tensor that one job holds: it stays in the cache of a core.
 
-Memory for more comes from the system anew for each piece, which costs more than smaller pieces do.
+Of larger ones the memory comes anew from the system, and with smaller ones threads wait for one
+another; either takes longer.
 """
 
 Job: TypeAlias = Callable[[], npt.NDArray[Any]]
