@@ -74,17 +74,39 @@ class ShrinkInitializersPass(ir.passes.InPlacePass):
         constants = list(_constants(model))
         casts = {value: list(filter(_narrows, value.consumers())) for value in constants}
         guards = {value: _guard(value, each, schemas) for value, each in casts.items() if each}
-        _guard_shared(guards, constants, casts)
+        free = {v: _target(casts[v][0]) for v, guard in guards.items() if guard is None}
+        _guard_shared(guards, free, constants)
         names = Names(model) if any(guards.values()) else None
         absorb_casts({value: casts[value] for value, guard in guards.items() if guard is None})
         for value, guard in guards.items():
             if guard is None:
-                self._shrink(value, casts[value][0])
+                self.findings.append(_shrink(value, free[value]))
             elif names is None or not self._copy(model, value, guard, names):
                 self._note(Code.INITIALIZER_KEPT, value, guard.value)
         changes = (Code.INITIALIZER_SHRUNK, Code.INITIALIZER_COPIED)
         changed = any(finding.code in changes for finding in self.findings)
         return ir.passes.PassResult(model, changed)
+
+    @staticmethod
+    def store(
+        model: ir.Model, wanted: Mapping[ir.Value, ir.DataType]
+    ) -> dict[ir.Value, Diagnostic]:
+        """Store constants as the pass would if all their readers cast them, without such Casts.
+
+        Args:
+            model: It has all of them.
+            wanted: Float32 initializers, read in this type by all who read them; no graph inputs or
+                outputs.
+
+        Returns:
+            A finding for each that is stored so; the others are as they were.
+        """
+        guards = {
+            value: ShrinkGuard.OUT_OF_RANGE if _overflows(value, dtype) else None
+            for value, dtype in wanted.items()
+        }
+        _guard_shared(guards, wanted, list(_constants(model)))
+        return {value: _shrink(value, wanted[value]) for value in wanted if guards[value] is None}
 
     def _copy(self, model: ir.Model, value: ir.Value, guard: ShrinkGuard, names: Names) -> bool:
         """Store small constants once more for each format; return whether there are such."""
@@ -96,7 +118,7 @@ class ShrinkInitializersPass(ir.passes.InPlacePass):
             dtype = cast_target(node)
             if dtype is None or not _narrows(node) or node.outputs[0].is_graph_output():
                 continue
-            if not _overflows(tensor, formats.of(dtype)):
+            if not _overflows(value, dtype):
                 casts.setdefault(dtype, []).append(node)
         for dtype, nodes in casts.items():
             name = names.fresh(nodes[0].outputs[0].name or "")
@@ -106,22 +128,25 @@ class ShrinkInitializersPass(ir.passes.InPlacePass):
             self._note(Code.INITIALIZER_COPIED, value, message)
         return bool(casts)
 
-    def _shrink(self, value: ir.Value, cast: ir.Node) -> None:
-        """Store `value` as `cast` would give it."""
-        tensor, dtype = constant_of(value), cast_target(cast)
-        assert tensor is not None
-        assert dtype is not None
-        narrow = NarrowedTensor(tensor, dtype)
-        set_constant(value, narrow)
-        before = narrow.size * tensor.dtype.bitwidth // 8
-        ShrinkInitializersPass.tensor_shrink += before
-        message = f"stored as {formats.of(dtype).name}, {before - narrow.nbytes} bytes less"
-        self._note(Code.INITIALIZER_SHRUNK, value, message)
-
     def _note(self, code: Code, value: ir.Value, message: str) -> None:
-        self.findings.append(
-            Diagnostic(code=code, value=value.name or "", message=f"{value.name}: {message}")
-        )
+        self.findings.append(_finding(code, value, message))
+
+
+def _shrink(value: ir.Value, dtype: ir.DataType) -> Diagnostic:
+    """Store `value` as a Cast to `dtype` would give it."""
+    tensor = constant_of(value)
+    assert tensor is not None
+    narrow = NarrowedTensor(tensor, dtype)
+    set_constant(value, narrow)
+    before = narrow.size * tensor.dtype.bitwidth // 8
+    ShrinkInitializersPass.tensor_shrink += before
+    message = f"stored as {formats.of(dtype).name}, {before - narrow.nbytes} bytes less"
+    return _finding(Code.INITIALIZER_SHRUNK, value, message)
+
+
+def _finding(code: Code, value: ir.Value, message: str) -> Diagnostic:
+    name = value.name or ""
+    return Diagnostic(code=code, value=name, message=f"{name}: {message}")
 
 
 def _constants(model: ir.Model) -> Iterator[ir.Value]:
@@ -130,6 +155,12 @@ def _constants(model: ir.Model) -> Iterator[ir.Value]:
         for node in graph:
             if node.op_type == "Constant" and node.domain == "":
                 yield node.outputs[0]
+
+
+def _target(cast: ir.Node) -> ir.DataType:
+    dtype = cast_target(cast)
+    assert dtype is not None
+    return dtype
 
 
 def _narrows(node: ir.Node) -> bool:
@@ -158,14 +189,13 @@ def _guard(value: ir.Value, casts: Sequence[ir.Node], schemas: Schemas) -> Shrin
     targets = {target for node in casts if (target := cast_target(node)) is not None}
     if len(targets) > 1:
         return ShrinkGuard.SEVERAL_FORMATS
-    tensor = constant_of(value)
+    return ShrinkGuard.OUT_OF_RANGE if _overflows(value, targets.pop()) else None
+
+
+def _overflows(value: ir.Value, dtype: ir.DataType) -> bool:
+    """Whether a finite number in `value`, a constant, has no finite neighbour in `dtype`."""
+    tensor, narrow = constant_of(value), formats.of(dtype)
     assert tensor is not None
-    overflows = _overflows(tensor, formats.of(targets.pop()))
-    return ShrinkGuard.OUT_OF_RANGE if overflows else None
-
-
-def _overflows(tensor: ir.TensorProtocol, narrow: formats.Format) -> bool:
-    """Whether a finite number in `tensor` has no finite neighbour in `narrow`."""
     magnitude = weight_range(tensor).finite_absmax
     if magnitude <= narrow.max:
         return False
@@ -182,17 +212,23 @@ def _storage(tensor: ir.TensorProtocol | None) -> object:
 
 def _guard_shared(
     guards: dict[ir.Value, ShrinkGuard | None],
+    targets: Mapping[ir.Value, ir.DataType],
     constants: Iterable[ir.Value],
-    casts: Mapping[ir.Value, Sequence[ir.Node]],
 ) -> None:
-    """Keep constants whose data another constant needs otherwise: else it would be stored twice."""
+    """Keep constants whose data another constant needs otherwise: else it would be stored twice.
+
+    Args:
+        guards: By constant; changed.
+        targets: What those without a guard become.
+        constants: All of the model.
+    """
     kept = {_storage(constant_of(v)) for v in constants if guards.get(v, v) is not None}
     free = {value: _storage(constant_of(value)) for value in guards if guards[value] is None}
-    targets: dict[object, set[ir.DataType | None]] = {}
+    stored: dict[object, set[ir.DataType]] = {}
     for value, storage in free.items():
-        targets.setdefault(storage, set()).add(cast_target(casts[value][0]))
+        stored.setdefault(storage, set()).add(targets[value])
     for value, storage in free.items():
         if storage in kept:
             guards[value] = ShrinkGuard.SHARED_STORAGE
-        elif len(targets[storage]) > 1:
+        elif len(stored[storage]) > 1:
             guards[value] = ShrinkGuard.SEVERAL_FORMATS

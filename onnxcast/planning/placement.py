@@ -7,6 +7,9 @@ rewritten instead (as a new constant if others read them). What control flow han
 becomes narrow as a whole. Graph outputs keep their names and types.
 """
 
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import TypeAlias
+
 import numpy as np
 import onnx_ir as ir
 
@@ -18,25 +21,41 @@ from onnxcast.graph.findings import finding_about
 from onnxcast.graph.opsets import import_onnx
 from onnxcast.graph.ties import Exit
 from onnxcast.graph.types import ElementTypes
+from onnxcast.planning.groups import Group
 from onnxcast.planning.marks import carry_out_marks
-from onnxcast.planning.plan import Form, Plan
+from onnxcast.planning.plan import Decision, Form, Plan
 from onnxcast.planning.storage import Rounded
 
-__all__ = ["carry_out"]
+__all__ = ["Store", "carry_out"]
 
 _FLOAT = ir.DataType.FLOAT
 
 
-def carry_out(model: ir.Model, plan: Plan) -> tuple[list[Diagnostic], bool]:
+Store: TypeAlias = Callable[
+    [ir.Model, Mapping[ir.Value, ir.DataType]], Mapping[ir.Value, Diagnostic]
+]
+"""Stores constants in other types, as far as it may, with a finding for each that it did."""
+
+
+def carry_out(
+    model: ir.Model, plan: Plan, store: Store | None = None
+) -> tuple[list[Diagnostic], bool]:
     """Change `model` so that `plan` holds.
 
+    Args:
+        model: What the plan is for.
+        plan: What is wanted.
+        store: Does without Casts what it can; None to cast all.
+
     Returns:
-        A finding per Cast added, and whether anything changed.
+        A finding per Cast added and per constant stored, and whether anything changed.
     """
     placer = _Placer(model, plan.types)
     cast = [(group, each) for group, each in plan.narrow() if each.form is not Form.MARKED]
     for format_ in dict.fromkeys(decision.format for _, decision in cast):
         import_onnx(model, _dtype(format_))
+    stored = {} if store is None else store(model, _read_alike(cast))
+    placer.stored(stored)
     for group, decision in cast:
         for value in group.result_values() if decision.gives else ():
             placer.narrow(value, decision.format)
@@ -51,7 +70,28 @@ def carry_out(model: ir.Model, plan: Plan) -> tuple[list[Diagnostic], bool]:
                 placer.read_rounded(group.node, index, decision.read_in(index))
     placer.read_wide()
     changed = carry_out_marks(model, plan) or placer.changed
-    return [_finding(node) for node in placer.casts.added], changed
+    return [*map(_finding, placer.casts.added), *stored.values()], changed
+
+
+def _read_alike(cast: Iterable[tuple[Group, Decision]]) -> dict[ir.Value, ir.DataType]:
+    """Initializers of more than one element whose every reader reads them in one narrow type."""
+    reads: dict[ir.Value, list[ir.DataType]] = {}
+    for group, decision in cast:
+        inputs = group.node.inputs
+        for index in decision.reads if decision.form is Form.NATIVE else ():
+            value = inputs[index]
+            if value is not None and value.is_initializer():
+                reads.setdefault(value, []).append(_dtype(decision.format))
+    return {
+        value: dtypes[0]
+        for value, dtypes in reads.items()
+        if len(set(dtypes)) == 1
+        and len(dtypes) == len(value.uses())
+        and not value.is_graph_output()
+        and (tensor := constant_of(value)) is not None
+        and tensor.dtype == _FLOAT
+        and tensor.size != 1
+    }
 
 
 def _finding(node: ir.Node) -> Diagnostic:
@@ -75,7 +115,13 @@ class _Placer:
         self._narrow: dict[ir.Value, ir.DataType] = {}
         self._satisfied: dict[ir.Node, int] = {}  # the operands that are, as bits
         self._given: set[Exit] = set()
+        self._stored: Collection[ir.Value] = ()
         self._constants: dict[tuple[ir.Value, ir.DataType], ir.Value] = {}
+
+    def stored(self, values: Collection[ir.Value]) -> None:
+        """Note that constants are stored in the format that they are read in."""
+        self._stored = values
+        self.changed |= bool(values)
 
     def narrow(self, value: ir.Value, format_: Format) -> None:
         """Note that `value`, a result, is produced in `format_` now."""
@@ -87,7 +133,7 @@ class _Placer:
         value, dtype = node.inputs[index], _dtype(format_)
         assert value is not None
         self._satisfied[node] = self._satisfied.get(node, 0) | 1 << index
-        if self._narrow.get(value, _FLOAT) == dtype:
+        if value in self._stored or self._narrow.get(value, _FLOAT) == dtype:
             return
         constant = self._constant(value, format_, dtype)
         node.replace_input_with(index, constant or self._low(value, format_))

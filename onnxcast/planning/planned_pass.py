@@ -7,7 +7,7 @@ import onnx_ir as ir
 
 from onnxcast.diagnostics import Diagnostic
 from onnxcast.planning.pins import fall_back
-from onnxcast.planning.placement import carry_out
+from onnxcast.planning.placement import Store, carry_out
 from onnxcast.planning.plan import Plan
 from onnxcast.planning.planner import make_plan
 from onnxcast.policy import Policy, Scope
@@ -23,14 +23,17 @@ class PlannedPass(ir.passes.InPlacePass):
     Attributes:
         policy: What was asked for; its scope must be the pass's.
         target: Tells the operand types of matmul-like ops.
+        store: Stores constants in the types that all their readers want, where it may; the others,
+            and all without it, are cast.
         plan: The plan of the last call; None before.
-        findings: A finding per Cast that the last call added.
+        findings: A finding per Cast that the last call added, and per constant that it stored.
     """
 
     scope: ClassVar[Scope]
 
     policy: Policy
     target: Target = GENERIC
+    store: Store | None = None
     plan: Plan | None = dataclasses.field(default=None, init=False, repr=False, compare=False)
     findings: list[Diagnostic] = dataclasses.field(
         default_factory=list, init=False, repr=False, compare=False
@@ -42,7 +45,7 @@ class PlannedPass(ir.passes.InPlacePass):
     def call(self, model: ir.Model) -> ir.passes.PassResult:
         """Plan and place."""
         self.plan = make_plan(model, self.policy, self.target)
-        self.findings, modified = carry_out(model, self.plan)
+        self.findings, modified = carry_out(model, self.plan, self.store)
         # Once constants are rounded and values cast, the cause may not be seen any more.
         for node, figure in self.plan.fallbacks.items():
             modified |= fall_back(node, figure)
