@@ -82,6 +82,7 @@ class ElementTypes:
         scope = _Scope({})
         self._types = scope.types
         self._sources: dict[tuple[int, int, int], _Sources] = {}
+        self._rules: dict[tuple[str, str, int, int], tuple[Signature, _Sources]] = {}
         self._calls: dict[tuple[object, ...], list[ir.TypeProtocol | None]] = {}
         self._in_calls: dict[ir.OperatorIdentifier, list[_Types]] = {}
         self._sweep(model.graph, scope)
@@ -113,6 +114,14 @@ class ElementTypes:
                     types[output] = known
 
     def _results(self, node: ir.Node, scope: _Scope) -> Sequence[ir.TypeProtocol | None]:
+        key = node.domain, node.op_type, len(node.inputs), len(node.outputs)
+        rule = self._rules.get(key)
+        if rule is None:
+            return self._results_of_any(node, scope)
+        return self._by_sources(node, *rule, scope)
+
+    def _results_of_any(self, node: ir.Node, scope: _Scope) -> Sequence[ir.TypeProtocol | None]:
+        """As above, of an op that is seen first, or that its schema alone tells too little of."""
         if self._functions and self.schemas.is_call(node):
             return self._call(node, scope)
         inner = bodies(node) if node.attributes.data else []
@@ -133,13 +142,23 @@ class ElementTypes:
     def _by_schema(
         self, node: ir.Node, signature: Signature, scope: _Scope
     ) -> list[ir.TypeProtocol | None]:
+        operands, results = len(node.inputs), len(node.outputs)
+        key = id(signature), operands, results
+        if key not in self._sources:
+            self._sources[key] = _sources(signature, operands, results)
+        # Functions have opsets of their own, where the same name is another op.
+        if not self._functions and node.op_type != "Cast":
+            rule = signature, self._sources[key]
+            self._rules[node.domain, node.op_type, operands, results] = rule
+        return self._by_sources(node, signature, self._sources[key], scope)
+
+    def _by_sources(
+        self, node: ir.Node, signature: Signature, sources: _Sources, scope: _Scope
+    ) -> list[ir.TypeProtocol | None]:
         """Results have the type of the first known operand that must share it."""
         inputs, types = node.inputs, scope.types
-        key = id(signature), len(inputs), len(node.outputs)
-        if key not in self._sources:
-            self._sources[key] = _sources(signature, len(inputs), len(node.outputs))
         results, complete = [], True
-        for operands, fixed in self._sources[key]:
+        for operands, fixed in sources:
             type_ = fixed
             for index in operands:
                 value = inputs[index]

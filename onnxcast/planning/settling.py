@@ -70,7 +70,9 @@ def settle(
         least.
     """
     first, last = layers[0].decided, layers[-1].decided
-    mixed = {group: (last if group.node in fallbacks else first)[group] for group in first}
+    mixed = first
+    if fallbacks:
+        mixed = {group: (last if group.node in fallbacks else first)[group] for group in first}
     computing = {group: each for group, each in mixed.items() if each is not None}
     carriers = [
         _carriers(layer, mixed, fallbacks if layer is layers[0] else ()) for layer in layers
@@ -91,7 +93,10 @@ def settle(
         moved.update((group, each) for group, each in found.items() if group not in moved)
         moved.update((group, each) for group, each in found.items() if not each.is_wide)
         bounds.append(bound)
-    computing = {group: _told(each, fallbacks.get(group.node)) for group, each in computing.items()}
+    if fallbacks:
+        computing = {
+            group: _told(each, fallbacks.get(group.node)) for group, each in computing.items()
+        }
     return {group: moved.get(group) or computing[group] for group in first}, bounds[0]
 
 
