@@ -17,7 +17,7 @@ from onnxcast.graph.opsets import onnx_opset, wanted_opset
 from onnxcast.graph.types import ElementTypes
 from onnxcast.lock import Lock
 from onnxcast.original import Original
-from onnxcast.passes import LegaliseCastsPass, TidyPass
+from onnxcast.passes import LegaliseCastsPass, NormalisePass, TidyPass
 from onnxcast.pipeline import narrowing_passes, preparing_passes
 from onnxcast.planning import (
     Plan,
@@ -78,6 +78,7 @@ class Conversion:
         self._ranges: Mapping[str, Range] = {}
         self.leaving: dict[ir.Node, str] = {}
         self._lock: Lock | None = None
+        self._types: ElementTypes | None = None  # of the prepared model, if they are known
 
     def raise_opset(self, opset: str | int, samples: Samples | None, worker: Worker | None) -> None:
         """Raise the opset as far as asked for or needed, and check that nothing else changed.
@@ -215,7 +216,7 @@ class Conversion:
 
     def plan(self) -> Plan:
         """The plan of the model as it is now."""
-        return make_plan(self.model, self._policy, self._target)
+        return make_plan(self.model, self._policy, self._target, self._types)
 
     def narrow(self, origin: str, *, once: bool = True) -> Result:
         """Carry out the plan and check the result's structure.
@@ -226,7 +227,7 @@ class Conversion:
         """
         prepared, found = self.model, list(self._findings)
         if not once:
-            self.model = prepared.clone()
+            self.model, self._types = prepared.clone(), None
         before = interface(self.model)
         passes = narrowing_passes(self._policy, self._target)
         plan = self._run(passes)
@@ -287,9 +288,15 @@ class Conversion:
             tidies = isinstance(pass_, TidyPass)
             if tidies and is_tidy:
                 continue
+            if isinstance(pass_, PlannedPass):
+                pass_.types = self._types
             with self.clock.step(type(pass_).__name__.removesuffix("Pass")):
                 modified = pass_(self.model).modified
             is_tidy = tidies or (is_tidy and not modified)
+            if isinstance(pass_, NormalisePass):
+                self._types = pass_.types
+            elif modified:
+                self._types = None
             self._modified |= modified
             self._findings.extend(getattr(pass_, "findings", ()))
             if isinstance(pass_, PlannedPass):

@@ -34,7 +34,13 @@ _DTYPES = {
 
 
 class NormalisePass(ir.passes.InPlacePass):
-    """Constants hold tensors; Casts name their type; declared types are true."""
+    """Constants hold tensors; Casts name their type; declared types are true.
+
+    Attributes:
+        types: Those of the model after the last call, if that changed nothing; else None.
+    """
+
+    types: ElementTypes | None = None
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
         """Rewrite every scope of `model`, function bodies included.
@@ -54,6 +60,7 @@ class NormalisePass(ir.passes.InPlacePass):
                 elif node.domain == "" and node.op_type == "CastLike":
                     modified |= _name_type(node, types)
                 modified |= _declare(node, types)
+        self.types = None if modified else types
         return ir.passes.PassResult(model, modified)
 
 

@@ -6,6 +6,7 @@ from typing import ClassVar
 import onnx_ir as ir
 
 from onnxcast.diagnostics import Diagnostic
+from onnxcast.graph.types import ElementTypes
 from onnxcast.planning.pins import fall_back
 from onnxcast.planning.placement import Store, carry_out
 from onnxcast.planning.plan import Plan
@@ -25,6 +26,7 @@ class PlannedPass(ir.passes.InPlacePass):
         target: Tells the operand types of matmul-like ops.
         store: Stores constants in the types that all their readers want, where it may; the others,
             and all without it, are cast.
+        types: Of the model that it is called with, if they are known.
         plan: The plan of the last call; None before.
         findings: A finding per Cast that the last call added, and per constant that it stored.
     """
@@ -34,6 +36,7 @@ class PlannedPass(ir.passes.InPlacePass):
     policy: Policy
     target: Target = GENERIC
     store: Store | None = None
+    types: ElementTypes | None = dataclasses.field(default=None, repr=False, compare=False)
     plan: Plan | None = dataclasses.field(default=None, init=False, repr=False, compare=False)
     findings: list[Diagnostic] = dataclasses.field(
         default_factory=list, init=False, repr=False, compare=False
@@ -44,7 +47,7 @@ class PlannedPass(ir.passes.InPlacePass):
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
         """Plan and place."""
-        self.plan = make_plan(model, self.policy, self.target)
+        self.plan = make_plan(model, self.policy, self.target, self.types)
         self.findings, modified = carry_out(model, self.plan, self.store)
         # Once constants are rounded and values cast, the cause may not be seen any more.
         for node, figure in self.plan.fallbacks.items():

@@ -55,13 +55,16 @@ _FIXED = {
 _KEPT = {"op": Reason.KEEP_OP, "node": Reason.KEEP_NODE, "policy": Reason.KEEP_POLICY}
 
 
-def make_plan(model: ir.Model, policy: Policy, target: Target) -> Plan:
+def make_plan(
+    model: ir.Model, policy: Policy, target: Target, types: ElementTypes | None = None
+) -> Plan:
     """Decide for each float32 group of `model` which format it gets.
 
     Args:
         model: Normalised or not; it is not changed.
         policy: Scope, format, and what is kept wide or narrowed regardless.
         target: Tells the operand types of matmul-like ops.
+        types: Of `model` as it is, but for what is in functions, if they are known.
 
     Raises:
         InputError: A pattern that matches nothing (with the nearest names), or contradicts another.
@@ -70,7 +73,8 @@ def make_plan(model: ir.Model, policy: Policy, target: Target) -> Plan:
     if policy.format is not None and policy.minimise is Minimise.BYTES:
         shapes.begin()
     specialised = policy.functions is Functions.SPECIALISE
-    types = ElementTypes(model, in_functions=specialised)
+    if types is None or model.functions:
+        types = ElementTypes(model, in_functions=specialised)
     graphs = list(model_graphs(model) if specialised else main_graphs(model))
     nodes = [node for graph in graphs for node in graph]
     policy.selection.check(nodes)
