@@ -33,6 +33,9 @@ _DTYPES = {
 }
 
 
+_REWRITTEN = frozenset({"Constant", "CastLike"})
+
+
 class NormalisePass(ir.passes.InPlacePass):
     """Constants hold tensors; Casts name their type; declared types are true.
 
@@ -55,10 +58,9 @@ class NormalisePass(ir.passes.InPlacePass):
             for value in graph.initializers.values():
                 modified |= _declare_initializer(value)
             for node in graph:
-                if node.domain == "" and node.op_type == "Constant":
-                    modified |= _hold_tensor(node)
-                elif node.domain == "" and node.op_type == "CastLike":
-                    modified |= _name_type(node, types)
+                if node.op_type in _REWRITTEN and node.domain == "":
+                    is_constant = node.op_type == "Constant"
+                    modified |= _hold_tensor(node) if is_constant else _name_type(node, types)
                 modified |= _declare(node, types)
         self.types = None if modified else types
         return ir.passes.PassResult(model, modified)
@@ -99,7 +101,8 @@ def _declare(node: ir.Node, types: ElementTypes) -> bool:
     """Correct what another tool left behind when it changed a type."""
     modified = False
     for value in node.outputs:
-        known, declared = types.of(value), value.type
+        declared = value.type
+        known = None if declared is None else types.of(value)
         if known is None or declared is None or value.is_graph_output():
             continue
         if declared.dtype != known.dtype:

@@ -36,12 +36,19 @@ class _Magnitudes:
         self._ranges: dict[ir.Value, WeightRange] = {}
         self.large: dict[ir.Value, float] = {}
 
-    def known(self, value: ir.Value) -> bool:
-        """Whether the size of `value` is known: of a constant, or too large."""
+    def is_usual(self, value: ir.Value) -> bool:
+        """Whether nothing is known of `value` that would keep a node wide, or spread from it."""
+        if value in self.large:
+            return False
+        # To see that a value is computed takes less than to see that it has no range.
         producer = value.producer()
-        if producer is None or producer.op_type == "Constant":
-            return value in self.large or self._range(value) is not None
-        return value in self.large
+        computed = producer is not None and producer.op_type != "Constant"
+        known = None if computed else self._range(value)
+        if known is None:
+            return True
+        if known.has_nonfinite and not self._narrow.has_inf:
+            return False
+        return known.finite_absmax == 0 or self.normal(known.finite_absmax)
 
     def constant(self, value: ir.Value) -> float | None:
         """Largest finite magnitude in a float32 constant; None if `value` is computed."""
@@ -95,7 +102,7 @@ def constant_pins(groups: Iterable[Group], types: ElementTypes, narrow: Format) 
         if not (group.operands and group.results):
             continue
         node, floats = group.node, group.operand_values()
-        if not any(map(sizes.known, floats)):
+        if all(map(sizes.is_usual, floats)):
             continue
         vanishing = next((value for value in floats if _vanishes(value, sizes)), None)
         if vanishing is not None:
