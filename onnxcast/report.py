@@ -15,9 +15,9 @@ import onnx_ir as ir
 
 from onnxcast.diagnostics import Diagnostic
 from onnxcast.drawing import DrawnNode
-from onnxcast.files import tensor_slots
+from onnxcast.files import attribute_tensors
 from onnxcast.graph.shapes import Shapes
-from onnxcast.graph.walk import label, model_graphs
+from onnxcast.graph.walk import contents, label
 from onnxcast.planning import Plan, Route, cast_costs
 from onnxcast.search import SearchRecord
 from onnxcast.targets import Target
@@ -61,16 +61,18 @@ def measure(model: ir.Model, target: Target, shapes: Shapes | None = None) -> Me
         target: Prices Casts.
         shapes: Of the model before Casts were added, if they are known.
     """
-    costs = cast_costs(model, target, shapes)
+    graphs, nodes = contents(model)
+    costs = cast_costs(model, target, shapes, nodes)
+    initializers = (value.const_value for graph in graphs for value in graph.initializers.values())
     return Measure(
-        nodes=sum(map(len, model_graphs(model))),
+        nodes=len(nodes),
         casts=costs.casts,
         hops=costs.hops,
         cast_bytes=costs.bytes,
         tensor_bytes=sum(
-            slot.tensor.nbytes
-            for slot in tensor_slots(model)
-            if slot.tensor.dtype != ir.DataType.STRING
+            tensor.nbytes
+            for tensor in (*initializers, *attribute_tensors(nodes))
+            if tensor is not None and tensor.dtype != ir.DataType.STRING
         ),
     )
 

@@ -4,7 +4,7 @@ from onnxcast.files.kinds import is_special
 from onnxcast.files.maps import from_proto, to_proto
 from onnxcast.files.outputs import check_location, check_output, default_output
 from onnxcast.files.read import Source, collector_paused, read_model
-from onnxcast.files.slots import Slot, tensor_slots
+from onnxcast.files.slots import Slot, attribute_tensors, tensor_slots
 from onnxcast.files.weights import NarrowedTensor, WeightRange, WidenedTensor, chunks, weight_range
 from onnxcast.files.write import Progress, commit, commit_together
 
@@ -15,6 +15,7 @@ __all__ = [
     "Source",
     "WeightRange",
     "WidenedTensor",
+    "attribute_tensors",
     "check_location",
     "check_output",
     "chunks",

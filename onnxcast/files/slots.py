@@ -1,6 +1,6 @@
 """The places of a model that hold tensors, so that tensors can be counted and exchanged."""
 
-__all__ = ["Slot", "all_nodes", "tensor_slots"]
+__all__ = ["Slot", "all_nodes", "attribute_tensors", "tensor_slots"]
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator
@@ -38,6 +38,17 @@ def tensor_slots(model: ir.Model) -> Iterator[Slot]:
             attributes = node.attributes.data.values()
             for attribute in [each for each in attributes if each.type in _HOLDING]:
                 yield from _of_attribute(node, attribute)
+
+
+def attribute_tensors(nodes: Iterable[ir.Node]) -> Iterator[ir.TensorProtocol]:
+    """The tensors that `nodes` hold themselves, not in subgraphs."""
+    for node in nodes:
+        attributes = node.attributes.data
+        for attribute in attributes.values() if attributes else ():
+            if attribute.type is ir.AttributeType.TENSOR and not attribute.is_ref():
+                yield attribute.as_tensor()
+            elif attribute.type is ir.AttributeType.TENSORS and not attribute.is_ref():
+                yield from attribute.as_tensors()
 
 
 def all_nodes(scope: ir.Graph | ir.Function, *, plain: bool = True) -> Iterator[ir.Node]:

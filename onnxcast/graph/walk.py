@@ -7,6 +7,7 @@ import onnx_ir as ir
 
 __all__ = [
     "bodies",
+    "contents",
     "function_graphs",
     "label",
     "main_graphs",
@@ -59,6 +60,27 @@ def model_graphs(model: ir.Model) -> Iterator[ir.Graph]:
     """Every graph of the model: main, subgraphs, function bodies and their subgraphs."""
     yield from main_graphs(model)
     yield from function_graphs(model)
+
+
+def contents(model: ir.Model, *, functions: bool = True) -> tuple[list[ir.Graph], list[ir.Node]]:
+    """`model_graphs` and the nodes of each, one graph after the other, in one walk.
+
+    Args:
+        model: The model.
+        functions: Whether those in functions are among them.
+    """
+    graphs: list[ir.Graph] = []
+    nodes: list[ir.Node] = []
+    for scope in (model, *(model.functions.values() if functions else ())):
+        pending = [scope.graph]
+        while pending:
+            current = pending.pop()
+            own = list(current)
+            graphs.append(current)
+            nodes.extend(own)
+            inner = [body for node in own if node.attributes.data for body in bodies(node)]
+            pending.extend(reversed(inner))
+    return graphs, nodes
 
 
 def main_nodes(model: ir.Model) -> Iterator[ir.Node]:

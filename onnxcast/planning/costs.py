@@ -1,6 +1,6 @@
 """What the Casts of a model cost on a target: conversions, and bytes that these write."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import onnx_ir as ir
@@ -37,18 +37,33 @@ class CastPrice(NamedTuple):
     bytes: int
 
 
-def cast_costs(model: ir.Model, target: Target, shapes: Shapes | None = None) -> CastCosts:
-    """The costs of the Casts of `model` on `target`; `shapes` may be those before they came."""
-    prices = [price for _, price in cast_prices(model, target, shapes)]
+def cast_costs(
+    model: ir.Model,
+    target: Target,
+    shapes: Shapes | None = None,
+    nodes: Iterable[ir.Node] | None = None,
+) -> CastCosts:
+    """The costs of the Casts of `model` on `target`.
+
+    Args:
+        model: The model.
+        target: Prices Casts.
+        shapes: Of the model; may be those before Casts were added.
+        nodes: All nodes of the model, if they are at hand.
+    """
+    prices = [price for _, price in cast_prices(model, target, shapes, nodes)]
     return CastCosts(len(prices), sum(each.hops for each in prices), sum(p.bytes for p in prices))
 
 
 def cast_prices(
-    model: ir.Model, target: Target, shapes: Shapes | None = None
+    model: ir.Model,
+    target: Target,
+    shapes: Shapes | None = None,
+    nodes: Iterable[ir.Node] | None = None,
 ) -> Iterator[tuple[ir.Node, CastPrice]]:
-    """The Casts of `model`, each with what it costs on `target`; `shapes` as for `cast_costs`."""
-    nodes = (node for node in model_nodes(model) if node.op_type == "Cast")
-    casts = [node for node in nodes if cast_target(node) is not None]
+    """The Casts of `model`, each with what it costs on `target`; arguments as for `cast_costs`."""
+    named = (n for n in (model_nodes(model) if nodes is None else nodes) if n.op_type == "Cast")
+    casts = [node for node in named if cast_target(node) is not None]
     shapes, routes = shapes or Shapes(model), None
     if target.casts is not None and casts:
         routes = Routes(target, ElementTypes(model, in_functions=True), shapes)

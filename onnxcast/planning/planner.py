@@ -7,7 +7,7 @@ import onnx_ir as ir
 from onnxcast.graph.edit import cast_target, constant_of
 from onnxcast.graph.shapes import Shapes
 from onnxcast.graph.types import ElementTypes
-from onnxcast.graph.walk import label, main_graphs, model_graphs
+from onnxcast.graph.walk import contents, label
 from onnxcast.planning.borders import Borders, Facts
 from onnxcast.planning.cones import Meanings, Pins, integer_pins, statistics_pins
 from onnxcast.planning.constants import constant_pins
@@ -75,8 +75,7 @@ def make_plan(
     specialised = policy.functions is Functions.SPECIALISE
     if types is None or model.functions:
         types = ElementTypes(model, in_functions=specialised)
-    graphs = list(model_graphs(model) if specialised else main_graphs(model))
-    nodes = [node for graph in graphs for node in graph]
+    graphs, nodes = contents(model, functions=specialised)
     policy.selection.check(nodes)
     groups = find_groups(graphs, types)
     labels = {group.node: label(group.node) for group in groups if not group.node.name}
