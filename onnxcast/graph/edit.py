@@ -11,7 +11,7 @@ import onnx_ir as ir
 from onnxcast import formats
 from onnxcast.graph.ties import Exit
 from onnxcast.graph.types import element_type
-from onnxcast.graph.walk import model_graphs
+from onnxcast.graph.walk import contents
 
 __all__ = [
     "Casts",
@@ -37,12 +37,12 @@ class Names:
     def __init__(self, model: ir.Model) -> None:
         self._taken: set[str] = set()
         self._counts: dict[str, int] = {}
-        for graph in model_graphs(model):
-            nodes = list(graph)
+        graphs, nodes = contents(model)
+        for graph in graphs:
             self._taken.update([value.name or "" for value in graph.inputs])
             self._taken.update(graph.initializers)
-            self._taken.update([node.name or "" for node in nodes])
-            self._taken.update([value.name or "" for node in nodes for value in node.outputs])
+        self._taken.update([node.name or "" for node in nodes])
+        self._taken.update([value.name or "" for node in nodes for value in node.outputs])
 
     def fresh(self, wanted: str) -> str:
         """`wanted` if it is free, else the first free of ``wanted_1``, ``wanted_2``, …."""

@@ -173,7 +173,9 @@ class _Planner:
             return True
         if alike not in self._by_values:
             self._by_values[alike] = not means_by_op(node) or has_meaning(node, Meaning.LIMITING)
-        return self._by_values[alike] or not self._quantised.isdisjoint(node.inputs)
+        if self._by_values[alike]:
+            return True
+        return bool(self._quantised) and not self._quantised.isdisjoint(node.inputs)
 
     def _found(self, group: Group, choice: Choice | None) -> Decision | None:
         forced = choice is not None and choice.wish == "narrow"
