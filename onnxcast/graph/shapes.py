@@ -29,7 +29,7 @@ class Shapes:
 
     def __init__(self, model: ir.Model) -> None:
         self._model = model
-        self._elements: dict[ir.Value, int] = {}
+        self._declared: dict[ir.Value, int] = {}
         self._begun: Callable[[], onnx.ModelProto | None] | None = None
 
     def is_ranked(self, value: ir.Value) -> bool:
@@ -39,13 +39,13 @@ class Shapes:
 
     def elements(self, value: ir.Value) -> int:
         """How many elements `value` has; 1 if not even its rank is known."""
-        if value not in self._elements:
-            known = self._with_shape(value)
-            inferred = known.shape is None
-            self._elements[value] = (
-                self._inferred.get(known, 1) if inferred else elements(known.shape)
-            )
-        return self._elements[value]
+        known = self._with_shape(value)
+        shape = known.shape
+        if shape is None:
+            return self._inferred.get(known, 1)
+        if known not in self._declared:
+            self._declared[known] = elements(shape)
+        return self._declared[known]
 
     def _with_shape(self, value: ir.Value) -> ir.Value:
         """`value`, or what it is cast from if it came after the inference."""

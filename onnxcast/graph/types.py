@@ -100,28 +100,22 @@ class ElementTypes:
         return type_.dtype if type(type_) is ir.TensorType else None
 
     def _sweep(self, graph: ir.Graph, scope: _Scope) -> None:
-        types = scope.types
-        for value in graph.inputs:
-            if value not in types and value.type is not None:
-                types[value] = value.type
-        for value in graph.initializers.values():
-            if value.const_value is not None:
-                types[value] = ir.TensorType(value.const_value.dtype)
+        types, rules = scope.types, self._rules
+        _note_given(graph, types)
         for node in graph:
-            for output, type_ in zip(node.outputs, self._results(node, scope), strict=True):
+            inputs, outputs = node.inputs, node.outputs
+            rule = rules.get((node.domain, node.op_type, len(inputs), len(outputs)))
+            if rule is None:
+                results = self._results(node, scope)
+            else:
+                results = self._by_sources(node, *rule, scope)
+            for output, type_ in zip(outputs, results, strict=True):
                 known = type_ or output.type or output.meta.get(_LEARNED)
                 if known is not None:
                     types[output] = known
 
     def _results(self, node: ir.Node, scope: _Scope) -> Sequence[ir.TypeProtocol | None]:
-        key = node.domain, node.op_type, len(node.inputs), len(node.outputs)
-        rule = self._rules.get(key)
-        if rule is None:
-            return self._results_of_any(node, scope)
-        return self._by_sources(node, *rule, scope)
-
-    def _results_of_any(self, node: ir.Node, scope: _Scope) -> Sequence[ir.TypeProtocol | None]:
-        """As above, of an op that is seen first, or that its schema alone tells too little of."""
+        """Of an op that is seen first, or that its schema alone tells too little of."""
         if self._functions and self.schemas.is_call(node):
             return self._call(node, scope)
         inner = bodies(node) if node.attributes.data else []
@@ -222,6 +216,16 @@ class ElementTypes:
             self._in_calls.setdefault(node.op_identifier(), []).append(inner.types)
         results = self._calls[key]
         return [*results, *[None] * len(node.outputs)][: len(node.outputs)]
+
+
+def _note_given(graph: ir.Graph, types: _Types) -> None:
+    """Note what is fed to `graph` or stored in it."""
+    for value in graph.inputs:
+        if value not in types and value.type is not None:
+            types[value] = value.type
+    for value in graph.initializers.values():
+        if value.const_value is not None:
+            types[value] = ir.TensorType(value.const_value.dtype)
 
 
 def _agreed(calls: Sequence[_Types]) -> _Types:

@@ -4,7 +4,7 @@ Both are minimum cuts over one network for the whole model. The first weighs Cas
 groups move; the second takes computing groups as they are, and places Casts around data movement.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import onnx_ir as ir
@@ -86,12 +86,12 @@ class Borders:
             computing: Decisions of all computing groups.
         """
         chosen = set(free)
-        others = {group: each for group, each in computing.items() if group not in chosen}
+        others = [(group, each) for group, each in computing.items() if group not in chosen]
         fixed = self._fixed(others)
         islands = find_islands(
             free, carriers, fixed, self._narrow, self._prices, self._facts.readers
         )
-        narrow = len(islands) < len(free) or any(not each.is_wide for each in others.values())
+        narrow = len(islands) < len(free) or any(not each.is_wide for _, each in others)
         found = islands if narrow or self._is_mixed() else ()
         return {group: wide(Reason.ISLAND) for group in found}
 
@@ -99,7 +99,7 @@ class Borders:
         self, carriers: Sequence[Group], computing: _Decisions
     ) -> tuple[dict[Group, Decision], Bound | None]:
         """What becomes of carriers, and what the Casts of the whole plan cost at least."""
-        fixed = self._fixed(computing)
+        fixed = self._fixed(computing.items())
         carried = place_carriers(carriers, fixed, self._narrow, self._prices, self._facts.readers)
         moved = {group: self._moved(group, carried) for group in carriers}
         return moved, self._bound(carried, computing)
@@ -122,10 +122,10 @@ class Borders:
             if (dtype := self._facts.types.dtype(value)) is not None and dtype in dtypes
         )
 
-    def _fixed(self, computing: _Decisions) -> Fixed:
+    def _fixed(self, computing: Iterable[tuple[Group, Decision]]) -> Fixed:
         """What `computing` makes and reads in the narrow format."""
         fixed = Fixed(set(), [], [], set())
-        for group, each in computing.items():
+        for group, each in computing:
             if each.gives and each.format == self._narrow:
                 fixed.results.update(group.result_values())
             uses = fixed.rounded if each.form is Form.STORAGE else fixed.reads

@@ -6,7 +6,7 @@ for a model: subgraphs read outer values, and control flow ties what they hand i
 of the source is float32.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -137,10 +137,17 @@ class CastCut:
             tainted: Groups that no wide reader may read while they are narrow.
         """
         never_up = {self._ids[group] for group in tainted}
-        for value in dict.fromkeys((*self._by_result, *self._fixed.results, *self._reads)):
+        for value in self._values():
             prices = None if self._is_narrow_only(value) else self._prices.of(value)
             if prices is not None:
                 self._add(value, *prices, never_up)
+
+    def _values(self) -> Iterator[ir.Value]:
+        """What is made or read, each once."""
+        made, given = self._by_result, self._fixed.results
+        yield from made
+        yield from (value for value in given if value not in made)
+        yield from (value for value in self._reads if value not in made and value not in given)
 
     def _is_narrow_only(self, value: ir.Value) -> bool:
         """Whether all who make and read `value` have it narrow: most, where little is free."""

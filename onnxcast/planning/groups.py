@@ -124,21 +124,28 @@ class _Finder:
     def __init__(self, types: ElementTypes) -> None:
         self._types = types
         self._bodies = FunctionBodies()
-        self._known: dict[Hashable, list[_Pattern]] = {}
+        self._known: dict[Hashable, list[_Pattern] | None] = {None: None}
 
     def of(self, node: ir.Node) -> Iterable[Group]:
         """The groups of `node`."""
         key = self._likeness(node)
-        if key is None:
-            return self._found(node)
         if key not in self._known:
-            self._known[key] = [
-                (each.variable, each.operands, each.results, each.tensors, object())
-                for each in self._found(node)
-            ]
+            self._known[key] = self._patterns(node)
+        patterns = self._known[key]
+        if patterns is None:
+            return self._found(node)
         return [
             Group(node, variable, operands, results, Kind.SCHEMA, tensors, (), (), alike)
-            for variable, operands, results, tensors, alike in self._known[key]
+            for variable, operands, results, tensors, alike in patterns
+        ]
+
+    def _patterns(self, node: ir.Node) -> list[_Pattern] | None:
+        """The groups of all nodes that are like `node`; None if it has no schema to tell them."""
+        if self._types.schemas.signature(node) is None:
+            return None
+        return [
+            (each.variable, each.operands, each.results, each.tensors, object())
+            for each in self._found(node)
         ]
 
     def _likeness(self, node: ir.Node) -> Hashable | None:
@@ -146,15 +153,13 @@ class _Finder:
 
         None if that is not told by op, opset, attributes and types: then it is a case of its own.
         """
-        schemas = self._types.schemas
-        signature = schemas.signature(node)
         attributes = _plain(node) if node.attributes.data else ()
-        if signature is None or attributes is None:
+        if attributes is None:
             return None
-        # A signature is never dropped, so that no other gets its place.
         return (
-            id(schemas.opsets(node.graph)),
-            id(signature),
+            id(self._types.schemas.opsets(node.graph)),
+            node.domain,
+            node.op_type,
             attributes,
             self._told(node.inputs),
             self._told(node.outputs),

@@ -26,7 +26,6 @@ class Prices:
         self._saved = FLOAT32.bits - narrow.bits
         self._down = _bits(target, FLOAT32, narrow)
         self._up = _bits(target, narrow, FLOAT32)
-        self._known: dict[ir.Value, tuple[int, int] | None] = {}
 
     @property
     def are_bits(self) -> bool:
@@ -38,11 +37,6 @@ class Prices:
 
         None if nobody would cast it: a constant that is stored twice instead.
         """
-        if value not in self._known:
-            self._known[value] = self._found(value)
-        return self._known[value]
-
-    def _found(self, value: ir.Value) -> tuple[int, int] | None:
         constant = constant_of(value)
         if constant is not None and is_copied(constant):
             return None
