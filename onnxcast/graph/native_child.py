@@ -18,7 +18,7 @@ from typing import Any
 
 _MEMORY = 2**30
 _MEMORY_PER_BYTE = 32
-_SECONDS = 4.0
+_SECONDS = 1.0
 _SECONDS_PER_BYTE = 2e-6
 
 
