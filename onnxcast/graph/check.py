@@ -19,6 +19,9 @@ __all__ = ["check_functions", "fault", "without_files"]
 
 _LENGTH = 300
 
+_DEEPEST = 100
+"""How deep functions may call one another: the bound of onnx's checker, which misses some."""
+
 
 def check_functions(model: ir.Model) -> None:
     """Refuse what onnx's checker lets pass in functions and calls, and nothing can run.
@@ -26,9 +29,9 @@ def check_functions(model: ir.Model) -> None:
     Raises:
         InputError: A subgraph gives a value of another scope, a node reads none, a call has more
             operands than its function, or another number of results, or an attribute of a type that
-            its function does not read, or functions call one another in a circle.
+            its function does not read, or functions call one another in a circle, or too deep.
     """
-    _check_recursion(model)
+    _check_depth(model)
     for graph in function_graphs(model):
         _check_body(graph)
     read = {name: _attributes_read(each) for name, each in model.functions.items()}
@@ -98,18 +101,24 @@ def _is_nowhere(value: ir.Value | None) -> bool:
     return not (value.is_graph_input() or value.is_initializer())
 
 
-def _check_recursion(model: ir.Model) -> None:
+def _check_depth(model: ir.Model) -> None:
     calls = {
         name: {node.op_identifier() for node in function.all_nodes()}.intersection(model.functions)
         for name, function in model.functions.items()
     }
+    depths: dict[ir.OperatorIdentifier, int] = {}
     try:
-        graphlib.TopologicalSorter(calls).prepare()
+        for name in graphlib.TopologicalSorter(calls).static_order():
+            depths[name] = 1 + max((depths[called] for called in calls[name]), default=0)
     except graphlib.CycleError as error:
         names = " -> ".join(f"{domain}::{name}" for domain, name, _ in reversed(error.args[1]))
         raise InputError(
             f"functions call one another in a circle: {names}; make them end"
         ) from None
+    if max(depths.values(), default=0) > _DEEPEST:
+        raise InputError(
+            f"functions call one another more than {_DEEPEST} deep; wanted fewer; inline some"
+        )
 
 
 def _is_made_in(graph: ir.Graph, value: ir.Value) -> bool:

@@ -106,6 +106,24 @@ def test_functions_that_call_one_another_in_a_circle_are_an_input_error() -> Non
         check_functions(model)
 
 
+@pytest.mark.parametrize("depth", [100, 101])
+def test_functions_call_one_another_only_so_deep(depth: int) -> None:
+    bodies = [
+        f'<domain: "local", opset_import: ["": 17, "local": 1]> F{i} (a) => (b) '
+        f"{{ b = {'Relu' if i == depth else f'local.F{i + 1}'} (a) }}"
+        for i in range(1, depth + 1)
+    ]
+    model = ir.from_onnx_text(
+        '<ir_version: 8, opset_import: ["": 17, "local": 1]>'
+        "g (float[2] x) => (float[2] y) { y = local.F1 (x) }" + "".join(bodies)
+    )
+    if depth == 100:
+        check_functions(model)
+        return
+    with pytest.raises(InputError, match="more than 100 deep"):
+        check_functions(model)
+
+
 @pytest.mark.parametrize("full", [True, False])
 def test_the_checker_leaves_the_initializers_in_their_order(full: bool) -> None:
     names = ["large", "small", "also"]
