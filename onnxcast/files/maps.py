@@ -11,7 +11,9 @@ from collections.abc import Iterator
 
 import onnx
 import onnx_ir as ir
+from google.protobuf.message import DecodeError  # type: ignore[import-untyped]  # has no stubs
 
+from onnxcast.errors import InputError
 from onnxcast.files.protos import scopes
 
 _KEY = "onnxcast.map_type"
@@ -22,8 +24,11 @@ def from_proto(proto: onnx.ModelProto) -> ir.Model:
 
     Raises:
         onnx_ir.serde.SerdeError: Something else in the model cannot be held.
+        InputError: The metadata in which types are kept is there already.
     """
     for info in _declared(proto) if _may_have(proto) else ():
+        if any(entry.key == _KEY for entry in info.metadata_props):
+            raise _foreign(info, "only a model in memory has")
         if _has_map(info.type):
             text = base64.b64encode(info.type.SerializeToString(deterministic=True)).decode()
             info.metadata_props.add(key=_KEY, value=text)
@@ -36,19 +41,35 @@ def to_proto(model: ir.Model) -> onnx.ModelProto:
 
     Raises:
         onnx_ir.serde.SerdeError: A tensor cannot be read.
+        InputError: The metadata in which types are kept is not ours.
     """
     return put_back(ir.to_proto(model))
 
 
 def put_back(proto: onnx.ModelProto) -> onnx.ModelProto:
-    """`proto`, in which types of values were written by `onnx_ir`, with those that are maps."""
+    """`proto`, in which types of values were written by `onnx_ir`, with those that are maps.
+
+    Raises:
+        InputError: The metadata in which types are kept is not ours.
+    """
     for info in _declared(proto) if _may_have(proto) else ():
         for index, entry in enumerate(info.metadata_props):
             if entry.key == _KEY:
-                info.type.ParseFromString(base64.b64decode(entry.value))
+                _parse(info, entry.value)
                 del info.metadata_props[index]
                 break
     return proto
+
+
+def _parse(info: onnx.ValueInfoProto, text: str) -> None:
+    try:
+        info.type.ParseFromString(base64.b64decode(text))
+    except (ValueError, DecodeError):
+        raise _foreign(info, "is no type") from None
+
+
+def _foreign(info: onnx.ValueInfoProto, why: str) -> InputError:
+    return InputError(f"value {info.name!r} has metadata {_KEY}, which {why}: remove it")
 
 
 def _may_have(proto: onnx.ModelProto) -> bool:

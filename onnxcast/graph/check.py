@@ -3,7 +3,7 @@
 import contextlib
 import functools
 import graphlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import onnx
 import onnx_ir as ir
@@ -15,11 +15,17 @@ from onnxcast.files.maps import put_back
 from onnxcast.files.read import root_cause
 from onnxcast.graph import native
 from onnxcast.graph.skeleton import skeleton
-from onnxcast.graph.walk import function_graphs, label, model_nodes
+from onnxcast.graph.walk import function_graphs, label, main_nodes, model_nodes
 
 __all__ = ["check_functions", "fault", "look_for_fault", "without_files"]
 
 _LENGTH = 300
+
+_MOST = 1_000_000
+"""How many nodes a model may have with the bodies of functions in place of their calls."""
+
+_DEEPEST = 100
+"""How deep functions may call one another: the bound of onnx's checker, which misses some."""
 
 
 def check_functions(model: ir.Model) -> None:
@@ -28,11 +34,12 @@ def check_functions(model: ir.Model) -> None:
     Raises:
         InputError: A subgraph gives a value of another scope, a node reads none, a call has more
             operands than its function, or another number of results, or an attribute of a type that
-            its function does not read, or functions call one another in a circle.
+            its function does not read, or functions call one another in a circle, or too deep, or
+            too often.
     """
     if not model.functions:
         return
-    _check_recursion(model)
+    _check_unfolding(model)
     for graph in function_graphs(model):
         _check_body(graph)
     read = {name: _attributes_read(each) for name, each in model.functions.items()}
@@ -102,13 +109,33 @@ def _is_nowhere(value: ir.Value | None) -> bool:
     return not (value.is_graph_input() or value.is_initializer())
 
 
-def _check_recursion(model: ir.Model) -> None:
+def _check_unfolding(model: ir.Model) -> None:
+    """Bound the depth of calls, and the nodes that are there with all bodies in place of calls."""
     calls = {
-        name: {node.op_identifier() for node in function.all_nodes()}.intersection(model.functions)
+        name: [node.op_identifier() for node in function.all_nodes()]
         for name, function in model.functions.items()
     }
+    depths: dict[ir.OperatorIdentifier, int] = {}
+    sizes: dict[ir.OperatorIdentifier, int] = {}
+    for name in _innermost_first(calls):
+        depths[name] = 1 + max((depths.get(called, 0) for called in calls[name]), default=0)
+        sizes[name] = sum(sizes.get(called, 1) for called in calls[name])
+    if max(depths.values(), default=0) > _DEEPEST:
+        raise InputError(
+            f"functions call one another more than {_DEEPEST} deep; wanted fewer; inline some"
+        )
+    if sizes and sum(sizes.get(node.op_identifier(), 1) for node in main_nodes(model)) > _MOST:
+        raise InputError(
+            f"functions that unfold to more than {_MOST} nodes; wanted fewer; take calls out"
+        )
+
+
+def _innermost_first(
+    calls: Mapping[ir.OperatorIdentifier, list[ir.OperatorIdentifier]],
+) -> Iterable[ir.OperatorIdentifier]:
+    inner = {name: {each for each in called if each in calls} for name, called in calls.items()}
     try:
-        graphlib.TopologicalSorter(calls).prepare()
+        return list(graphlib.TopologicalSorter(inner).static_order())
     except graphlib.CycleError as error:
         names = " -> ".join(f"{domain}::{name}" for domain, name, _ in reversed(error.args[1]))
         raise InputError(

@@ -64,6 +64,8 @@ def _type_checks(
     version: int,
     types: Sequence[ir.TypeProtocol | None],
 ) -> bool:
+    if any(type_ is None and not _may_be_left_out(signature, k) for k, type_ in enumerate(types)):
+        return True  # what builds the body takes such a type for granted, and crashes
     operands = {
         f"i{k}": ir.serde.serialize_type(type_)
         for k, type_ in enumerate(types)
@@ -77,7 +79,8 @@ def _type_checks(
     for name, formal in signature.schema.attributes.items():
         if name not in given and formal.default_value.type:
             call.attribute.append(formal.default_value)
-    body = _body(signature.schema, version, call, list(operands.values()))
+    given_types = [operands.get(f"i{k}", onnx.TypeProto()) for k in range(len(types))]
+    body = _body(signature.schema, version, call, given_types)
     if body is None:
         return True
     call.domain = body.domain = _DOMAIN
@@ -92,6 +95,12 @@ def _type_checks(
     except NativeFailure:
         return False
     return True
+
+
+def _may_be_left_out(signature: Signature, index: int) -> bool:
+    formal = signature.schema.inputs
+    option = formal[min(index, len(formal) - 1)].option
+    return bool(option == onnx.defs.OpSchema.FormalParameterOption.Optional)
 
 
 def _body(

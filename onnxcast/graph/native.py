@@ -111,7 +111,9 @@ class _Process:
             child = self._child or self._start()
             try:
                 return _exchange(child, what, data)
-            except NativeFailure:
+            except NativeFailure as failure:
+                if failure.died:  # of its memory, which may be in pieces
+                    self._end()
                 raise
             except (EOFError, BrokenPipeError):
                 self._end(kill=True)

@@ -8,6 +8,7 @@ each followed by the bytes of a model:
     (what onnx said; "" if it did what was asked, died, bytes of the result), result
 """
 
+import contextlib
 import importlib.machinery
 import importlib.util
 import marshal
@@ -18,7 +19,7 @@ from typing import Any
 
 _MEMORY = 2**30
 _MEMORY_PER_BYTE = 32
-_SECONDS = 4.0
+_SECONDS = 1.0
 _SECONDS_PER_BYTE = 2e-6
 
 
@@ -54,7 +55,7 @@ def _call(function: Any, model: bytes, arguments: list[Any]) -> tuple[str, bool,
 def _limit(seconds: float, memory: int) -> None:
     """Let the system end this process after so much more CPU time, 0 for never.
 
-    And give it no more address space than `memory`, 0 for no such limit. Windows has neither.
+    And give it no more address space than `memory` bytes, 0 for all there is. Windows has neither.
     """
     if sys.platform == "win32":
         return
@@ -62,9 +63,9 @@ def _limit(seconds: float, memory: int) -> None:
 
     signal.setitimer(signal.ITIMER_PROF, seconds)
     _, most = resource.getrlimit(resource.RLIMIT_AS)
-    if memory == 0 or most != resource.RLIM_INFINITY:
-        memory = most if memory == 0 else min(memory, most)
-    resource.setrlimit(resource.RLIMIT_AS, (memory, most))
+    limits = [size for size in (memory, most) if size not in (0, resource.RLIM_INFINITY)]
+    with contextlib.suppress(ValueError):  # macOS refuses it
+        resource.setrlimit(resource.RLIMIT_AS, (min(limits, default=most), most))
 
 
 def _extension(path: str) -> Any:

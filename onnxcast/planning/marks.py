@@ -60,7 +60,7 @@ def marked_operands(node: ir.Node) -> dict[int, Format]:
     found = {}
     for item in text.split():
         index, _, name = item.partition(":")
-        if not index.isdecimal() or int(index) >= len(node.inputs):
+        if index not in map(str, range(len(node.inputs))):
             raise _malformed(f"node {label(node)}", OPERANDS, text)
         found[int(index)] = _format(f"node {label(node)}", OPERANDS, name)
     return found

@@ -39,6 +39,7 @@ def positioned(
     positions = {node: str(position) for position, node in enumerate(nodes)}
     for graph, other in zip(model_graphs(model), model_graphs(copy), strict=True):
         for node, twin in zip(graph, other, strict=True):
+            twin.metadata_props.pop(_POSITION, None)  # in a file it means nothing
             if node in positions:
                 twin.metadata_props[_POSITION] = positions[node]
     copy = inlined(copy) if copy.functions else copy

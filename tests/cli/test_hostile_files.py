@@ -234,6 +234,47 @@ def test_a_hostile_file_is_refused(
     assert sorted(folder.iterdir()) == before
 
 
+def functions(*bodies: str) -> onnx.ModelProto:
+    texts = (f'<domain: "l", opset_import: ["" : 17, "l" : 1]> {body}' for body in bodies)
+    return onnx.parser.parse_model(
+        '<ir_version: 8, opset_import: ["" : 17, "l" : 1]> '
+        f"g (float[2] x) => (float[2] y) {{ y = l.F0 <k = 1> (x) }} {''.join(texts)}"
+    )
+
+
+def chain(body: str, last: str, depth: int) -> onnx.ModelProto:
+    bodies = (f"F{i} (a) => (b) {{ {body.format(i + 1)} }}" for i in range(depth))
+    return functions(*bodies, f"F{depth} (a) => (b) {{ {last} }}")
+
+
+@pytest.mark.parametrize(
+    ("model", "wanted"),
+    [
+        (chain("b = l.F{} (a)", "b = Exp (a)", 101), "more than 100 deep"),
+        (chain("c = l.F{0} (a) b = l.F{0} (c)", "b = Exp (a)", 20), "more than 1000000 nodes"),
+        (
+            functions("F0 <k> (a) => (b) { b = LeakyRelu <alpha: float = @k> (a) }"),
+            "attribute 'k' of type INT, the function reads it as FLOAT",
+        ),
+    ],
+)
+def test_functions_that_do_harm_are_refused(
+    command: Command, tmp_path: Path, model: onnx.ModelProto, wanted: str
+) -> None:
+    (tmp_path / "m.onnx").write_bytes(model.SerializeToString())
+    check(command("optimize", tmp_path / "m.onnx", "--no-verify"), wanted)
+    assert list(tmp_path.iterdir()) == [tmp_path / "m.onnx"]
+
+
+def test_a_name_of_two_lines_is_told_on_one(command: Command, tmp_path: Path) -> None:
+    model = named(op_type="Add\nor not", name="a\rb\u2028c")(tmp_path)
+    assert isinstance(model, onnx.ModelProto)
+    model.graph.node[0].attribute.add(name="of no type")
+    (tmp_path / "m.onnx").write_bytes(model.SerializeToString())
+    ran = command("optimize", tmp_path / "m.onnx", "--no-verify")
+    check(ran, r"node 'a\rb\u2028c' (Add\nor not) has no type")
+
+
 def test_tensors_may_share_all_of_their_bytes(command: Command, tmp_path: Path) -> None:
     (tmp_path / "w.data").write_bytes(bytes(64))
     made = overlapping("0", TensorProto.FLOAT)(tmp_path)

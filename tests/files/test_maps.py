@@ -10,7 +10,9 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import onnxcast
+from onnxcast.errors import InputError
 from onnxcast.files import from_proto, read_model, to_proto
+from onnxcast.files.maps import put_back
 
 SAMPLE = np.random.default_rng(0).standard_normal((2, 8)).astype(np.float32)
 
@@ -134,3 +136,20 @@ def test_other_types_are_left_to_onnx_ir() -> None:
     held = from_proto(value_info(before.graph.output[0].type))
     assert isinstance(held.graph.outputs[0].type, ir.SequenceType)
     assert to_proto(held).graph == ir.to_proto(ir.from_proto(before)).graph
+
+
+def keyed(text: str) -> onnx.ModelProto:
+    model = classifier()
+    model.graph.value_info.add(name="m").metadata_props.add(key="onnxcast.map_type", value=text)
+    return model
+
+
+def test_what_keeps_the_types_is_not_read_from_a_file() -> None:
+    with pytest.raises(InputError, match=r"'m' has metadata onnxcast.map_type, which only a model"):
+        from_proto(keyed("CAE="))
+
+
+@pytest.mark.parametrize("text", ["no base 64", "é", "AAAA"])
+def test_what_is_no_type_is_refused(text: str) -> None:
+    with pytest.raises(InputError, match=r"'m' has metadata onnxcast.map_type, which is no type"):
+        put_back(keyed(text))

@@ -19,6 +19,12 @@ _OPS = (
     *("Shape", "Gather", "TopK", "ReduceSum", "LayerNormalization", "DequantizeLinear", "Range"),
     *("SequenceConstruct", "SequenceAt", "Optional", "Clip", "Pad", "LSTM", "Einsum", "Dropout"),
 )
+_TEXTS = (b"", b"x", b"\xff", b"ij->ji", b"...i", b"->", b"down", b"SAME_UPPER", b"0" * 300)
+_NOTES = (
+    *("onnxcast.pin", "onnxcast.fallback", "onnxcast.format", "onnxcast.operands"),
+    *("onnxcast.rounding", "onnxcast.position", "onnxcast.map_type", "onnxcast.token", "other"),
+)
+_NOTED = ("", "x", "0", "float16", "float32r", "0:float32r", "CAE=", "a\nb", "9" * 5000)
 _DOMAINS = ("", "", "ai.onnx", "ai.onnx.ml", "com.microsoft", "local")
 
 Mutation = Callable[[onnx.ModelProto, random.Random], None]
@@ -166,6 +172,23 @@ def _change_attribute(model: onnx.ModelProto, rng: random.Random) -> None:
         node.attribute.remove(attribute)
 
 
+def _change_text(model: onnx.ModelProto, rng: random.Random) -> None:
+    node = _node(model, rng)
+    texts = [each for each in node.attribute if each.type == AttributeProto.STRING]
+    if not texts:
+        name = rng.choice(("round_mode", "equation", "mode", "direction"))
+        texts = [node.attribute.add(name=name, type=AttributeProto.STRING)]
+    rng.choice(texts).s = rng.choice(_TEXTS)
+
+
+def _annotate(model: onnx.ModelProto, rng: random.Random) -> None:
+    """Write metadata, such as onnxcast itself writes."""
+    graph = _graph(model, rng)
+    values = (*graph.input, *graph.output, *graph.value_info, *graph.initializer)
+    holder = rng.choice((model, graph, _node(model, rng), *values))
+    holder.metadata_props.add(key=rng.choice(_NOTES), value=rng.choice(_NOTED))
+
+
 def _change_tensor(model: onnx.ModelProto, rng: random.Random) -> None:
     tensor = rng.choice(_tensors(model, rng))
     change = rng.randrange(6)
@@ -267,6 +290,8 @@ _MUTATIONS: Sequence[Mutation] = (
     _drop_node,
     _change_attribute,
     _change_attribute,
+    _change_text,
+    _annotate,
     _change_tensor,
     _change_tensor,
     _change_declaration,

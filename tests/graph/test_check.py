@@ -106,6 +106,32 @@ def test_functions_that_call_one_another_in_a_circle_are_an_input_error() -> Non
         check_functions(model)
 
 
+def nested(depth: int, body: str, last: str) -> ir.Model:
+    """Functions whose `body` calls the next one, named by its place."""
+    functions = [
+        f'<domain: "local", opset_import: ["": 17, "local": 1]> F{i} (a) => (b) '
+        f"{{ {last if i == depth else body.format(i + 1)} }}"
+        for i in range(1, depth + 1)
+    ]
+    return ir.from_onnx_text(
+        '<ir_version: 8, opset_import: ["": 17, "local": 1]>'
+        "g (float[2] x) => (float[2] y) { y = local.F1 (x) }" + "".join(functions)
+    )
+
+
+def test_functions_call_one_another_only_so_deep() -> None:
+    check_functions(nested(100, "b = local.F{} (a)", "b = Relu (a)"))
+    with pytest.raises(InputError, match="more than 100 deep"):
+        check_functions(nested(101, "b = local.F{} (a)", "b = Relu (a)"))
+
+
+def test_functions_unfold_only_so_far() -> None:
+    twice = "c = local.F{0} (a) b = local.F{0} (c)"
+    check_functions(nested(20, twice, "b = Relu (a)"))
+    with pytest.raises(InputError, match="more than 1000000 nodes"):
+        check_functions(nested(20, twice, "c = Relu (a) b = Relu (c)"))
+
+
 @pytest.mark.parametrize("full", [True, False])
 def test_the_checker_leaves_the_initializers_in_their_order(full: bool) -> None:
     names = ["large", "small", "also"]

@@ -5,6 +5,8 @@ import onnx
 import onnx_ir as ir
 import pytest
 
+from onnxcast.graph import shapes
+from onnxcast.graph.native import NativeFailure
 from onnxcast.graph.shapes import Shapes, bytes_of, elements
 from onnxcast.graph.skeleton import skeleton
 from onnxcast.graph.walk import model_graphs
@@ -87,8 +89,7 @@ def test_a_large_initializer_has_a_shape_and_no_content() -> None:
 
 
 def test_a_cast_that_came_later_has_the_shape_of_what_it_reads() -> None:
-    # A call that leaves an operand out is not handed to the inference.
-    model = ir.from_proto(onnx.parser.parse_model(NESTED.replace("(e, )", "(e, k)")))
+    model = ir.from_proto(onnx.parser.parse_model(NESTED))
     shapes = Shapes(model)
     value = next(node for node in model.graph if node.op_type == "Reshape").outputs[0]
     assert shapes.is_ranked(value)
@@ -98,3 +99,19 @@ def test_a_cast_that_came_later_has_the_shape_of_what_it_reads() -> None:
     unknown = ir.node("Custom", [value], domain="local").outputs[0]
     assert not shapes.is_ranked(unknown)
     assert shapes.elements(unknown) == 1
+
+
+def test_a_huge_vector_is_no_list_of_sizes() -> None:
+    text = """<ir_version: 8, opset_import: ["" : 17]>
+    g (float[1099511627776] x) => (float[n] y) { a = Add (x, x)  y = Exp (a) }"""
+    model = ir.from_proto(onnx.parser.parse_model(text))
+    assert Shapes(model).of(model.graph[0].outputs[0]) == ir.Shape([2**40])
+
+
+def test_a_shape_that_onnx_cannot_tell_is_not_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    def died(*_: object, **__: object) -> onnx.ModelProto:
+        raise NativeFailure("crashed", died=True)
+
+    monkeypatch.setattr(shapes, "infer_shapes", died)
+    model = ir.from_proto(onnx.parser.parse_model(NESTED))
+    assert not Shapes(model).is_ranked(model.graph[0].outputs[0])

@@ -369,7 +369,13 @@ def test_the_report_lists_what_crosses_unknown_ops_for_float32r_only() -> None:
     assert not {"call_ins", "call_outs"} & set(report)
 
 
-@pytest.mark.parametrize("text", ["garbage", "-1:float32r", "9:float32r", "0:float31"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("garbage", "-1:float32r", "9:float32r", "0:float31"),
+        pytest.param(f"{'9' * 5000}:float32r", id="many digits"),
+    ],
+)
 def test_a_mark_that_is_none_of_ours_names_node_and_key(text: str) -> None:
     model = onnx.parser.parse_model('<ir_version: 10, opset_import: ["": 21]> ' + ALONE)
     mark = model.graph.node[0].metadata_props.add()
