@@ -54,8 +54,8 @@ EXPLAINED: Mapping[Code, str] = {
         "Values are no longer rounded there, so they change."
     ),
     Code.INITIALIZER_SHRUNK: (
-        "All readers cast the constant to the same narrow format, so it is stored in it and the "
-        "Cast is gone. The bits are those that the Cast gave."
+        "All readers want the constant in the same narrow format, so it is stored in it, without a "
+        "Cast. The bits are those that a Cast gives."
     ),
     Code.INITIALIZER_KEPT: (
         "The constant is cast to a narrow format, but stays wide and the Cast stays behind it; "
