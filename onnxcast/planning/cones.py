@@ -16,7 +16,7 @@ import onnx_ir as ir
 
 from onnxcast import formats
 from onnxcast.formats import Format, Kind
-from onnxcast.graph.edit import cast_target, constant_of
+from onnxcast.graph.edit import cast_target, constant_of, numbers_of
 from onnxcast.graph.truth import is_comparison
 from onnxcast.graph.types import ElementTypes
 from onnxcast.graph.walk import label
@@ -46,10 +46,10 @@ def _is_integer(dtype: ir.DataType | None) -> bool:
 
 def _whole(value: ir.Value) -> bool:
     """Whether `value` is a constant of whole numbers (small ones: large ones are weights)."""
-    tensor = constant_of(value)
-    if tensor is None or tensor.size > 1024:
+    numbers = numbers_of(value, 1024)
+    if numbers is None:
         return False
-    array = np.asarray(tensor.numpy(), dtype=np.float64)
+    array = np.asarray(numbers, dtype=np.float64)
     return bool(np.isfinite(array).all() and (array == np.rint(array)).all())
 
 

@@ -19,7 +19,7 @@ import onnx_ir as ir
 
 from onnxcast import formats
 from onnxcast.formats import Format
-from onnxcast.graph.edit import constant_of
+from onnxcast.graph.edit import numbers_of
 from onnxcast.planning.cones import Pins
 from onnxcast.planning.groups import Group
 from onnxcast.planning.reasons import Reason
@@ -87,10 +87,8 @@ def _guard(node: ir.Node) -> float | None:
 
 def _number(node: ir.Node, index: int) -> float | None:
     """Operand `index`, if it is a constant of one element."""
-    tensor = constant_of(node.inputs[index]) if index < len(node.inputs) else None
-    if tensor is None or tensor.size != 1:
-        return None
-    return float(tensor.numpy().reshape(()))
+    numbers = numbers_of(node.inputs[index], 1) if index < len(node.inputs) else None
+    return None if numbers is None or not numbers.size else float(numbers.reshape(()))
 
 
 def _through(node: ir.Node, value: ir.Value, magnitude: float) -> float | None:

@@ -73,9 +73,10 @@ def _no_max_subtracted(node: ir.Node) -> bool:
     """Whether an exponential's operand is anything but ``x - ReduceMax(x)``."""
     source = node.inputs[0]
     producer = None if source is None else source.producer()
-    if producer is None or producer.op_type != "Sub" or producer.inputs[1] is None:
+    if producer is None or producer.op_identifier() != ("", "Sub", ""):
         return True
-    subtracted = producer.inputs[1].producer()
+    operand = producer.inputs[1]
+    subtracted = None if operand is None else operand.producer()
     return subtracted is None or subtracted.op_type != "ReduceMax"
 
 
