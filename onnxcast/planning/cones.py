@@ -19,7 +19,7 @@ from onnxcast.formats import Format, Kind
 from onnxcast.graph.edit import cast_target, constant_of, numbers_of
 from onnxcast.graph.truth import is_comparison
 from onnxcast.graph.types import ElementTypes
-from onnxcast.graph.walk import label
+from onnxcast.graph.walk import label, op_name
 from onnxcast.planning.reasons import Reason
 from onnxcast.policy import Meaning, has_meaning
 
@@ -121,7 +121,7 @@ def _phase(node: ir.Node, cone: set[ir.Value], origins: _Origins) -> list[ir.Nod
     if origin in cone:
         return [node]
     product = None if origin is None else origin.producer()
-    if product is None or not (product.op_type == "Mul" or has_meaning(product, Meaning.MATMUL)):
+    if product is None or not (op_name(product) == "Mul" or has_meaning(product, Meaning.MATMUL)):
         return []
     counted = any(_origin(value, origins) in cone for value in product.inputs)
     return [node, product] if counted else []
@@ -222,9 +222,9 @@ def _before_casts(value: ir.Value | None) -> ir.Value | None:
 
 
 def _is_square(node: ir.Node) -> bool:
-    if node.op_type == "Mul":
+    if op_name(node) == "Mul":
         return node.inputs[0] is node.inputs[1]
-    return node.op_type == "Pow"
+    return op_name(node) == "Pow"
 
 
 def _squares_behind(node: ir.Node, types: ElementTypes, origins: _Origins) -> Iterator[ir.Node]:
