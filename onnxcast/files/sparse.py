@@ -45,7 +45,7 @@ def make_dense(model: Parts, folder: str, shown: str) -> None:
 def _densify_constant(
     node: onnx.NodeProto, attribute: onnx.AttributeProto, folder: str, shown: str
 ) -> None:
-    if node.op_type != "Constant" or attribute.ref_attr_name:
+    if (node.domain, node.op_type) != ("", "Constant") or attribute.ref_attr_name:
         raise InputError(
             f"{shown}: node {node.name!r} ({node.op_type}) has the sparse tensor "
             f"{attribute.name!r}; wanted sparse tensors in Constant only; make it dense"

@@ -4,8 +4,10 @@ Every edit keeps value_info true where the model has it and adds none where it h
 """
 
 from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import onnx_ir as ir
 
 from onnxcast import formats
@@ -23,10 +25,13 @@ __all__ = [
     "is_plain_cast",
     "move_outputs",
     "new_constant",
+    "numbers_of",
     "retype",
     "set_constant",
     "take_place",
 ]
+
+_NO_NUMBERS = (formats.Kind.COMPLEX, formats.Kind.STRING)
 
 _SATURATING = frozenset({ir.DataType.FLOAT8E4M3FN, ir.DataType.FLOAT8E5M2})
 
@@ -93,6 +98,14 @@ def constant_of(value: ir.Value | None) -> ir.TensorProtocol | None:
         return None
     tensor = node.attributes.get("value")
     return None if tensor is None or tensor.is_ref() else tensor.as_tensor()
+
+
+def numbers_of(value: ir.Value | None, most: int) -> npt.NDArray[Any] | None:
+    """The real numbers that `value` always is; None for more than `most`, and for what is none."""
+    tensor = constant_of(value)
+    if tensor is None or tensor.size > most or formats.of(tensor.dtype).kind in _NO_NUMBERS:
+        return None
+    return np.asarray(tensor.numpy())
 
 
 def set_constant(value: ir.Value, tensor: ir.TensorProtocol) -> None:

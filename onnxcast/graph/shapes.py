@@ -12,7 +12,7 @@ from onnxcast.files import protos
 from onnxcast.files.ahead import aside
 from onnxcast.graph.native import NativeFailure, infer_shapes
 from onnxcast.graph.skeleton import skeleton
-from onnxcast.graph.walk import bodies, main_nodes
+from onnxcast.graph.walk import bodies, main_nodes, op_name
 
 __all__ = ["Shapes", "bytes_of", "elements"]
 
@@ -51,7 +51,7 @@ class Shapes:
         """`value`, or what it is cast from if it came after the inference."""
         while value.shape is None and value not in self._inferred:
             node = value.producer()
-            before = node.inputs[0] if node is not None and node.op_type == "Cast" else None
+            before = node.inputs[0] if node is not None and op_name(node) == "Cast" else None
             if before is None:
                 break
             value = before

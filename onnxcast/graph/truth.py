@@ -19,6 +19,7 @@ import onnx_ir as ir
 from onnxcast import formats
 from onnxcast.graph.edit import Names, constant_of
 from onnxcast.graph.schemas import signature_of
+from onnxcast.graph.walk import op_name
 
 __all__ = [
     "Truths",
@@ -103,7 +104,7 @@ class Truths:
 def is_comparison(node: ir.Node) -> bool:
     """Whether `node` compares its operand with 0 for Nots alone, as `Truths` does."""
     equal = node.op_type == "Equal" and node.domain == "" and _is_number(node.inputs[1], 0)
-    return equal and all(use.node.op_type == "Not" for use in node.outputs[0].uses())
+    return equal and all(op_name(use.node) == "Not" for use in node.outputs[0].uses())
 
 
 def is_choice(node: ir.Node) -> bool:

@@ -16,10 +16,10 @@ import onnx_ir as ir
 
 from onnxcast import formats
 from onnxcast.formats import Format, Kind
-from onnxcast.graph.edit import cast_target, constant_of
+from onnxcast.graph.edit import cast_target, constant_of, numbers_of
 from onnxcast.graph.truth import is_comparison
 from onnxcast.graph.types import ElementTypes
-from onnxcast.graph.walk import label
+from onnxcast.graph.walk import label, op_name
 from onnxcast.planning.reasons import Reason
 from onnxcast.policy import Meaning, has_meaning
 
@@ -49,10 +49,10 @@ def _is_integer(dtype: ir.DataType | None) -> bool:
 
 def _whole(value: ir.Value) -> bool:
     """Whether `value` is a constant of whole numbers (small ones: large ones are weights)."""
-    tensor = constant_of(value)
-    if tensor is None or tensor.size > 1024:
+    numbers = numbers_of(value, 1024)
+    if numbers is None:
         return False
-    array = np.asarray(tensor.numpy(), dtype=np.float64)
+    array = np.asarray(numbers, dtype=np.float64)
     return bool(np.isfinite(array).all() and (array == np.rint(array)).all())
 
 
@@ -126,7 +126,7 @@ def _phase(node: ir.Node, held: Meanings, cone: set[ir.Value], origins: _Origins
     if origin in cone:
         return [node]
     product = None if origin is None else origin.producer()
-    if product is None or not (product.op_type == "Mul" or has_meaning(product, Meaning.MATMUL)):
+    if product is None or not (op_name(product) == "Mul" or has_meaning(product, Meaning.MATMUL)):
         return []
     counted = any(_origin(value, origins) in cone for value in product.inputs)
     return [node, product] if counted else []
@@ -228,9 +228,9 @@ def _before_casts(value: ir.Value | None) -> ir.Value | None:
 
 
 def _is_square(node: ir.Node) -> bool:
-    if node.op_type == "Mul":
+    if op_name(node) == "Mul":
         return node.inputs[0] is node.inputs[1]
-    return node.op_type == "Pow"
+    return op_name(node) == "Pow"
 
 
 def _squares_behind(

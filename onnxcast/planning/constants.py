@@ -15,6 +15,7 @@ from onnxcast.files import WeightRange, weight_range
 from onnxcast.formats import Format
 from onnxcast.graph.edit import constant_of
 from onnxcast.graph.types import ElementTypes
+from onnxcast.graph.walk import op_name
 from onnxcast.planning.cones import Pins
 from onnxcast.planning.groups import Group
 from onnxcast.planning.reasons import Reason
@@ -150,7 +151,7 @@ def _follow(node: ir.Node, floats: list[ir.Value], sizes: _Magnitudes) -> ir.Val
 
 def _scaled(node: ir.Node, size: float, largest: ir.Value, sizes: _Magnitudes) -> float:
     """Size of a result: another after multiplication or division by a constant."""
-    if node.op_type not in ("Mul", "Div") or node.inputs[0] is None or node.inputs[1] is None:
+    if op_name(node) not in ("Mul", "Div") or node.inputs[0] is None or node.inputs[1] is None:
         return size
     left, right = node.inputs[0], node.inputs[1]
     if node.op_type == "Div" and largest is right:

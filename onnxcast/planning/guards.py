@@ -19,7 +19,8 @@ import onnx_ir as ir
 
 from onnxcast import formats
 from onnxcast.formats import Format
-from onnxcast.graph.edit import constant_of
+from onnxcast.graph.edit import numbers_of
+from onnxcast.graph.walk import op_name
 from onnxcast.planning.cones import Pins
 from onnxcast.planning.groups import Group
 from onnxcast.planning.reasons import Reason
@@ -66,7 +67,7 @@ def _needs(node: ir.Node, value: ir.Value, magnitude: float) -> bool:
         return False
     if magnitude > 1 or _through(node, value, magnitude) is not None:
         return True
-    return node.op_type == "Log" or (node.op_type == "Div" and node.inputs[1] is value)
+    return op_name(node) == "Log" or (op_name(node) == "Div" and node.inputs[1] is value)
 
 
 def _moves(node: ir.Node) -> bool:
@@ -80,7 +81,7 @@ def _holds(narrow: Format, magnitude: float) -> bool:
 
 def _guard(node: ir.Node) -> float | None:
     """The least that a small constant leaves of `node`'s result; None if there is no such one."""
-    for index in _GUARDS[node.op_type]:
+    for index in _GUARDS.get(op_name(node), ()):
         number = _number(node, index)
         if number is not None and 0 < number < 1:
             return number
@@ -89,10 +90,8 @@ def _guard(node: ir.Node) -> float | None:
 
 def _number(node: ir.Node, index: int) -> float | None:
     """Operand `index`, if it is a constant of one element."""
-    tensor = constant_of(node.inputs[index]) if index < len(node.inputs) else None
-    if tensor is None or tensor.size != 1:
-        return None
-    return float(tensor.numpy().reshape(()))
+    numbers = numbers_of(node.inputs[index], 1) if index < len(node.inputs) else None
+    return None if numbers is None or not numbers.size else float(numbers.reshape(()))
 
 
 def _through(node: ir.Node, value: ir.Value, magnitude: float) -> float | None:
@@ -103,13 +102,13 @@ def _through(node: ir.Node, value: ir.Value, magnitude: float) -> float | None:
     if power is not None:
         with np.errstate(over="ignore", under="ignore"):
             return float(np.float64(magnitude) ** power)
-    if node.op_type not in ("Mul", "Div"):
+    if op_name(node) not in ("Mul", "Div"):
         return None
     first = node.inputs[0] is value
     factor = abs(_number(node, 1 if first else 0) or 0.0)
     if not factor:
         return None
-    if node.op_type == "Mul":
+    if op_name(node) == "Mul":
         return magnitude * factor
     return magnitude / factor if first else factor / magnitude
 
@@ -117,4 +116,4 @@ def _through(node: ir.Node, value: ir.Value, magnitude: float) -> float | None:
 def _power(node: ir.Node) -> float | None:
     """The exponent of a power, a root or a reciprocal."""
     known = {"Sqrt": 0.5, "Reciprocal": -1.0}
-    return _number(node, 1) if node.op_type == "Pow" else known.get(node.op_type)
+    return _number(node, 1) if op_name(node) == "Pow" else known.get(op_name(node))

@@ -25,7 +25,15 @@ import onnx_ir as ir
 
 from onnxcast import formats
 from onnxcast.formats import Format, contains
-from onnxcast.graph.edit import Casts, cast_target, constant_of, move_outputs, new_constant, retype
+from onnxcast.graph.edit import (
+    Casts,
+    cast_target,
+    constant_of,
+    move_outputs,
+    new_constant,
+    numbers_of,
+    retype,
+)
 from onnxcast.graph.shapes import elements
 from onnxcast.graph.types import ElementTypes
 from onnxcast.graph.walk import bodies, model_nodes
@@ -297,10 +305,9 @@ def _is_cast_twice(value: ir.Value) -> bool:
 
 def _fits(value: ir.Value, format_: Format) -> bool:
     """Whether `value` is a single constant number of `format_`."""
-    tensor = constant_of(value)
-    if tensor is None or tensor.size != 1 or format_.dtype is None:
+    number = numbers_of(value, 1)
+    if number is None or number.size != 1 or format_.dtype is None:
         return False
-    number = np.asarray(tensor.numpy())
     with np.errstate(over="ignore", invalid="ignore"):
         back = number.astype(format_.dtype.numpy()).astype(number.dtype)
     return number.tobytes() == back.tobytes()

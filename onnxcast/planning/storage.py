@@ -8,12 +8,14 @@ After (float8e4m3fn)::
 Where the target's format ends before the ONNX type does, a Clip to its range comes first.
 """
 
+import sys
+
 import numpy as np
 import onnx_ir as ir
 
 from onnxcast import formats
 from onnxcast.formats import Format
-from onnxcast.graph.edit import Casts, cast_target, constant_of
+from onnxcast.graph.edit import Casts, cast_target, constant_of, numbers_of
 from onnxcast.graph.types import ElementTypes
 from onnxcast.policy import Meaning, has_meaning
 
@@ -73,9 +75,11 @@ def _is_limited(value: ir.Value, format_: Format) -> bool:
         value = producer.inputs[0]
         if not has_meaning(producer, Meaning.CARRIER):
             break
-    tensor = constant_of(value)
-    if tensor is not None:
-        array = np.abs(np.asarray(tensor.numpy(), dtype=np.float32))
+    if constant_of(value) is not None:
+        numbers = numbers_of(value, sys.maxsize)
+        if numbers is None:
+            return False
+        array = np.abs(np.asarray(numbers, dtype=np.float32))
         return bool(np.nanmax(array, initial=0.0) <= format_.max)
     clip = value.producer()
     cast = producer is not None and cast_target(producer) == format_.dtype

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import onnx_ir as ir
 
 from onnxcast.graph.edit import constant_of
+from onnxcast.graph.walk import op_name
 
 __all__ = ["MEANINGS", "Meaning", "Row", "has_meaning", "meanings_of", "means_by_op", "multiplied"]
 
@@ -73,10 +74,11 @@ def _no_max_subtracted(node: ir.Node) -> bool:
     """Whether an exponential's operand is anything but ``x - ReduceMax(x)``."""
     source = node.inputs[0]
     producer = None if source is None else source.producer()
-    if producer is None or producer.op_type != "Sub" or producer.inputs[1] is None:
+    if producer is None or op_name(producer) != "Sub":
         return True
-    subtracted = producer.inputs[1].producer()
-    return subtracted is None or subtracted.op_type != "ReduceMax"
+    operand = producer.inputs[1]
+    subtracted = None if operand is None else operand.producer()
+    return subtracted is None or op_name(subtracted) != "ReduceMax"
 
 
 def _square_or_cube(node: ir.Node) -> bool:
