@@ -2,7 +2,8 @@
 
 from onnxcast.graph.types import ElementTypes
 from onnxcast.graph.walk import main_graphs
-from onnxcast.planning.groups import Group, Kind, find_groups
+from onnxcast.planning.grouping import find_groups
+from onnxcast.planning.groups import Group, Kind
 from tests.planning.plans import load
 
 

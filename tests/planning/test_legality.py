@@ -7,7 +7,8 @@ import pytest
 from onnxcast.formats import BFLOAT16, FLOAT16, Format
 from onnxcast.graph.types import ElementTypes
 from onnxcast.graph.walk import main_graphs
-from onnxcast.planning.groups import Group, Kind, find_groups
+from onnxcast.planning.grouping import find_groups
+from onnxcast.planning.groups import Group, Kind
 from onnxcast.planning.legality import Legality, Why
 from onnxcast.planning.reasons import Reason
 from tests.planning.plans import load
