@@ -2,11 +2,13 @@
 
 They are C++ that takes models at their word: on one whose nodes are not what their ops ask for they
 may crash, never end, or take all memory. The process has limits; after it died there is another.
+Where none can be started (a frozen program), onnx runs in this one.
 """
 
 import atexit
 import contextlib
 import functools
+import logging
 import marshal
 import os
 import subprocess
@@ -21,6 +23,8 @@ from onnxcast.graph import native_child
 __all__ = ["NativeFailure", "check", "convert_version", "infer_shapes"]
 
 _EXIT_SECONDS = 5.0
+
+logger = logging.getLogger(__name__)
 
 
 class NativeFailure(Exception):  # noqa: N818 - an outcome to report, often no error
@@ -108,7 +112,11 @@ class _Process:
             NativeFailure: There is none.
         """
         with self._lock:
-            child = self._child or self._start()
+            try:
+                child = self._child or self._start()
+            except OSError as error:
+                logger.info("onnx runs in this process, as none can be started: %s", error)
+                return _call_here(what, data)
             try:
                 return _exchange(child, what, data)
             except NativeFailure as failure:
@@ -127,6 +135,8 @@ class _Process:
                 raise
 
     def _start(self) -> subprocess.Popen[bytes]:
+        if not sys.executable or hasattr(sys, "frozen"):  # which would be the whole program again
+            raise OSError("no interpreter is known")
         self._child = subprocess.Popen(
             [
                 *(sys.executable, "-I", "-S"),
@@ -164,6 +174,18 @@ def _exchange(
     child.stdin.flush()
     said, died, size = marshal.load(child.stdout)
     result = child.stdout.read(size)
+    if len(result) < size:
+        raise EOFError
     if said:
         raise NativeFailure(said, died=died)
     return result
+
+
+def _call_here(what: tuple[str, str, tuple[int, ...]], data: bytes) -> bytes:
+    module, function, arguments = what
+    asked = getattr(getattr(onnx.onnx_cpp2py_export, module), function)
+    try:
+        return asked(data, *arguments) or b""
+    except Exception as error:
+        said = f"{error}" or type(error).__name__
+        raise NativeFailure(said, died=isinstance(error, MemoryError)) from None

@@ -118,3 +118,19 @@ def test_the_child_leaves_when_nobody_can_ask_any_more() -> None:
     assert extension is not None
     ran = subprocess.run([*command, extension], input=b"", capture_output=True, check=False)
     assert (ran.returncode, ran.stdout, ran.stderr) == (0, b"", b"")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("executable", ""), ("executable", "/nowhere/python"), ("frozen", True)]
+)
+def test_onnx_runs_in_this_process_where_none_can_be_started(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: object
+) -> None:
+    process = native._Process()
+    monkeypatch.setattr(native, "_process", lambda _pid: process)
+    monkeypatch.setattr(sys, name, value, raising=False)
+    assert infer_shapes(model()) == onnx.shape_inference.infer_shapes(model())
+    with pytest.raises(NativeFailure, match="rank") as caught:
+        check(model(MODEL.replace("[N, 2] y", "[N, 3, 4] y")), full=True)
+    assert not caught.value.died
+    assert process._child is None
