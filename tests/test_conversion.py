@@ -630,3 +630,59 @@ def test_the_garbage_collector_is_as_it_was(found: bool) -> None:
     assert asked
     assert not any(asked)
     assert gc.isenabled()
+
+
+def test_shapes_that_only_the_costs_ask_for_are_those_of_the_source() -> None:
+    # All floats have a shape, so the plan asks for none; the whole numbers in front of a Cast lack
+    # theirs, and the nodes behind it are others by the time that the result is measured.
+    model = parsed(
+        """g (float[4,4] x, bool c) => (float[4,4] y, float[2] sf) <float[4,4] m, float[4,4] i> {
+            m = MatMul (x, w)
+            s = Shape (x)
+            s2 = Identity (s)
+            sf = Cast <to = 1> (s2)
+            i = If (c) <
+                then_branch = then () => (float[4,4] t) { t = Relu (m) },
+                else_branch = other () => (float[4,4] e) { e = Neg (m) }
+            >
+            y = MatMul (i, w)
+        }"""
+    )
+    model.graph.initializer.append(weights(4, 4, "w"))
+    report = onnxcast.optimize(model, fp32_cast="all-fp16", verify=False).report
+    assert report.before.cast_bytes == 2 * 4
+    assert report.after.cast_bytes > report.before.cast_bytes
+
+
+def test_an_overload_that_is_a_function_is_no_op_of_the_same_name() -> None:
+    model = parsed(
+        """g (float[4,4] x) => (float[4,4] y) { m = MatMul (x, w) p = Relu (m) y = Relu (p) }"""
+    )
+    model.ir_version = 10
+    model.graph.initializer.append(weights(4, 4, "w"))
+    model.graph.node[2].overload = "fast"
+    constant = onnx.helper.make_node("Constant", [], ["k"], value_float=1.0)
+    add = onnx.helper.make_node("Add", ["a", "k"], ["b"])
+    opsets = [onnx.helper.make_opsetid("", 21)]
+    fast = onnx.helper.make_function("", "Relu", ["a"], ["b"], [constant, add], opsets)
+    fast.overload = "fast"
+    model.functions.append(fast)
+    result = onnxcast.optimize(model, fp32_cast="all-fp16", functions="keep", verify=False)
+    assert result.report.plan is not None
+    kinds = {group.node.overload: group.kind.name for group in result.report.plan.decisions}
+    assert kinds == {"": "SCHEMA", "fast": "CALL"}
+
+
+def test_tensors_of_a_model_in_memory_are_measured_anew_and_left_alone() -> None:
+    model = parsed("g (float[4,4] x) => (float[4,4] y) { w = Constant () y = MatMul (x, w) }")
+    model.graph.node[0].attribute.add().CopyFrom(
+        onnx.helper.make_attribute("value", weights(4, 4, "w"))
+    )
+    source = ir.from_proto(model)
+    tensor = source.graph[0].attributes["value"].as_tensor()
+    assert onnxcast.optimize(source, fp32_cast="all-fp16", verify=False).modified
+    assert not tensor.meta
+    tensor.raw.raw_data = np.full((4, 4), 1e6, np.float32).tobytes()
+    report = onnxcast.optimize(source, fp32_cast="all-fp16", verify=False).report
+    assert report.plan is not None
+    assert "OUT_OF_RANGE" in {each.reason.name for each in report.plan.decisions.values()}

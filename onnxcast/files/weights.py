@@ -30,6 +30,7 @@ import onnx_ir as ir
 from onnxcast import formats
 from onnxcast.errors import InputError
 from onnxcast.files.ahead import ahead
+from onnxcast.files.stored import StoredTensor
 
 CHUNK_BYTES = 2**20
 """The most bytes of a source tensor that one job holds: it stays in the cache of a core.
@@ -260,8 +261,8 @@ def weight_range(tensor: ir.TensorProtocol) -> WeightRange:
         InputError: As `chunks`.
     """
     assert tensor.dtype is ir.DataType.FLOAT, tensor.dtype
-    if not isinstance(tensor, ir.ExternalTensor | ir.serde.TensorProtoTensor):
-        return _measured_anew(tensor)  # an array, which may be changed
+    if not isinstance(tensor, ir.ExternalTensor | StoredTensor):
+        return _measured_anew(tensor)  # the caller's, who may change it
     known = tensor.meta.get(_MEASURED)
     if not isinstance(known, WeightRange):
         known = tensor.meta[_MEASURED] = _measured_anew(tensor)

@@ -22,7 +22,11 @@ from onnxcast.graph import native_child
 
 __all__ = ["NativeFailure", "check", "convert_version", "infer_shapes"]
 
-_EXIT_SECONDS = 5.0
+_EXIT_SECONDS = 0.2
+"""How long an idle child has to leave; one that a fork holds back is killed, and loses nothing."""
+
+_FIRST = threading.Lock()
+"""Held while the one child is looked up, so that threads do not make one each."""
 
 logger = logging.getLogger(__name__)
 
@@ -65,7 +69,13 @@ def check(model: onnx.ModelProto, *, full: bool) -> None:
     Raises:
         NativeFailure: It finds a fault.
     """
-    _ask("checker", "check_model", model, full)
+    try:
+        _ask("checker", "check_model", model, full)
+    except NativeFailure as failure:
+        if failure.died:
+            raise
+        # It lived, so it is safe to ask here, where more schemas may be registered.
+        _call_here(("checker", "check_model", (full,)), model.SerializeToString())
 
 
 def convert_version(model: onnx.ModelProto, version: int) -> onnx.ModelProto:
@@ -82,7 +92,9 @@ def _ask(module: str, function: str, model: onnx.ModelProto, *arguments: int) ->
         data = model.SerializeToString()
     except EncodeError:
         raise NativeFailure("more than 2 GB in one message", died=True) from None
-    return _process(os.getpid()).ask((module, function, arguments), data)
+    with _FIRST:
+        process = _process(os.getpid())
+    return process.ask((module, function, arguments), data)
 
 
 def _model(data: bytes) -> onnx.ModelProto:
@@ -112,6 +124,8 @@ class _Process:
             NativeFailure: There is none.
         """
         with self._lock:
+            if self._child is not None and self._child.poll() is not None:
+                self._end()  # killed by somebody while it was idle
             try:
                 child = self._child or self._start()
             except OSError as error:
@@ -123,7 +137,7 @@ class _Process:
                 if failure.died:  # of its memory, which may be in pieces
                     self._end()
                 raise
-            except (EOFError, BrokenPipeError):
+            except (EOFError, OSError):
                 self._end(kill=True)
                 raise NativeFailure(
                     f"onnx crashed or took too long in {what[1]} (status {child.returncode})",
@@ -145,7 +159,12 @@ class _Process:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
+            creationflags=getattr(subprocess, "CREATE_NO_WINDOW", 0),
         )
+        assert self._child.stdout is not None
+        if self._child.stdout.read(1) != native_child.READY:
+            self._end(kill=True)
+            raise OSError(f"{sys.executable} does not run {native_child.__file__}")
         return self._child
 
     def _end(self, *, kill: bool = False) -> None:
@@ -155,7 +174,7 @@ class _Process:
             return
         if kill:
             child.kill()
-        with contextlib.suppress(BrokenPipeError), child:
+        with contextlib.suppress(OSError), child:
             assert child.stdin is not None
             child.stdin.close()
             try:

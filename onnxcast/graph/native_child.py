@@ -1,8 +1,8 @@
 """The process of `onnxcast.graph.native`: ``python -I -S native_child.py EXTENSION``.
 
 It imports onnx's extension module and nothing else of onnx, and so starts in a few hundredths of a
-second. Reads a request from stdin until that closes and answers each on stdout, both by `marshal`,
-each followed by the bytes of a model:
+second. Says that it is ready, reads a request from stdin until that closes and answers each on
+stdout, both by `marshal`, each followed by the bytes of a model:
 
     (module, function, arguments after the model, bytes of the model), model
     (what onnx said; "" if it did what was asked, died, bytes of the result), result
@@ -17,6 +17,9 @@ import signal
 import sys
 from typing import Any
 
+READY = b"!"
+"""What is written once requests can be read, by nothing else that an interpreter may be."""
+
 _MEMORY = 2**30
 _MEMORY_PER_BYTE = 32
 _SECONDS = 1.0
@@ -29,6 +32,8 @@ def main() -> None:
     requests, replies = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # whatever is printed is no reply
     onnx = _extension(sys.argv[1])
+    replies.write(READY)
+    replies.flush()
     while True:
         try:
             module, function, arguments, size = marshal.load(requests)

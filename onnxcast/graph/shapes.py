@@ -67,13 +67,23 @@ class Shapes:
     def begin(self) -> None:
         """Let onnx infer from now on, beside what is done until the first shape is asked for.
 
-        The model must not change in between.
+        The model must not change before `finish`.
         """
         if any(v.shape is None for node in main_nodes(self._model) for v in node.outputs):
             self._begun = aside(self._infer())
 
+    def finish(self) -> None:
+        """Take what was begun, as it names and counts the nodes that are there now."""
+        if self._begun is not None:
+            _ = self._inferred
+
     def _infer(self) -> Callable[[], onnx.ModelProto | None]:
-        return functools.partial(_with_shapes, skeleton(self._model), data_prop=True)
+        try:
+            proto = skeleton(self._model)
+        except (ValueError, ir.serde.SerdeError) as error:  # a shape is a bonus
+            _logger.info("shapes not inferred: %s", error)
+            return lambda: None
+        return functools.partial(_with_shapes, proto, data_prop=True)
 
 
 def _with_shapes(proto: onnx.ModelProto, *, data_prop: bool) -> onnx.ModelProto | None:

@@ -92,6 +92,7 @@ class _Finder:
             id(self._types.schemas.opsets(node.graph)),
             node.domain,
             node.op_type,
+            node.overload,  # one of them may be a function
             attributes,
             self._told(node.inputs),
             self._told(node.outputs),

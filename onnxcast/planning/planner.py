@@ -32,14 +32,14 @@ def make_plan(
     Raises:
         InputError: A pattern that matches nothing (with the nearest names), or contradicts another.
     """
+    specialised = policy.functions is Functions.SPECIALISE
+    graphs, nodes = contents(model, functions=specialised)
+    policy.selection.check(nodes)
     shapes = Shapes(model)
     if policy.format is not None and policy.minimise is Minimise.BYTES:
         shapes.begin()
-    specialised = policy.functions is Functions.SPECIALISE
     if types is None or model.functions:
         types = ElementTypes(model, in_functions=specialised)
-    graphs, nodes = contents(model, functions=specialised)
-    policy.selection.check(nodes)
     groups = find_groups(graphs, types)
     labels = {group.node: label(group.node) for group in groups if not group.node.name}
     if policy.format is None:
@@ -58,6 +58,7 @@ def make_plan(
         fallen = Decider(model, told, other, target, types).decide(groups, choices)
         layers.append(Layer(Borders(facts, other, target, dtypes), fallen))
     decisions, bound = settle(layers, policy.scope, choices.keys(), fallbacks)
+    shapes.finish()
     if policy.scope is Scope.INPUTS:
         decisions = {group: decider.at_inputs(group, each) for group, each in decisions.items()}
     return Plan(decisions, types, labels, shapes, bound, fallbacks)

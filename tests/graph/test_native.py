@@ -117,11 +117,18 @@ def test_the_child_leaves_when_nobody_can_ask_any_more() -> None:
     extension = onnx.onnx_cpp2py_export.__file__
     assert extension is not None
     ran = subprocess.run([*command, extension], input=b"", capture_output=True, check=False)
-    assert (ran.returncode, ran.stdout, ran.stderr) == (0, b"", b"")
+    assert (ran.returncode, ran.stdout, ran.stderr) == (0, native_child.READY, b"")
 
 
 @pytest.mark.parametrize(
-    ("name", "value"), [("executable", ""), ("executable", "/nowhere/python"), ("frozen", True)]
+    ("name", "value"),
+    [
+        ("executable", ""),
+        ("executable", "/nowhere/python"),
+        ("executable", "/bin/false"),
+        ("executable", "/bin/echo"),
+        ("frozen", True),
+    ],
 )
 def test_onnx_runs_in_this_process_where_none_can_be_started(
     monkeypatch: pytest.MonkeyPatch, name: str, value: object
@@ -134,3 +141,48 @@ def test_onnx_runs_in_this_process_where_none_can_be_started(
         check(model(MODEL.replace("[N, 2] y", "[N, 3, 4] y")), full=True)
     assert not caught.value.died
     assert process._child is None
+
+
+def test_a_child_that_was_killed_while_idle_costs_no_answer() -> None:
+    check(model(), full=True)
+    child = native._process(os.getpid())._child
+    assert child is not None
+    child.kill()
+    child.wait()
+    check(model(), full=True)
+
+
+def test_a_schema_that_is_registered_here_counts() -> None:
+    formal = onnx.defs.OpSchema.FormalParameter
+    schema = onnx.defs.OpSchema(
+        "OnlyHere",
+        "",
+        1,
+        inputs=[formal("x", "T")],
+        outputs=[formal("y", "T")],
+        type_constraints=[("T", ["tensor(float)"], "")],
+    )
+    known = model(MODEL.replace("Relu", "OnlyHere"))
+    with pytest.raises(NativeFailure, match="OnlyHere"):
+        check(known, full=False)
+    onnx.defs.register_schema(schema)
+    try:
+        check(known, full=False)
+    finally:
+        onnx.defs.deregister_schema("OnlyHere", 1, "")
+
+
+def test_threads_share_one_child() -> None:
+    found: set[native._Process] = set()
+
+    def ask() -> None:
+        infer_shapes(model())
+        found.add(native._process(os.getpid()))
+
+    native._process.cache_clear()
+    threads = [threading.Thread(target=ask) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(found) == 1
