@@ -43,7 +43,7 @@ def check_functions(model: ir.Model) -> None:
     for graph in function_graphs(model):
         _check_body(graph)
     read = {name: _attributes_read(each) for name, each in model.functions.items()}
-    for node in model_nodes(model) if model.functions else ():
+    for node in model_nodes(model):
         function = model.functions.get(node.op_identifier())
         if function is not None:
             _check_call(node, function)
@@ -120,11 +120,11 @@ def _check_unfolding(model: ir.Model) -> None:
     for name in _innermost_first(calls):
         depths[name] = 1 + max((depths.get(called, 0) for called in calls[name]), default=0)
         sizes[name] = sum(sizes.get(called, 1) for called in calls[name])
-    if max(depths.values(), default=0) > _DEEPEST:
+    if max(depths.values()) > _DEEPEST:
         raise InputError(
             f"functions call one another more than {_DEEPEST} deep; wanted fewer; inline some"
         )
-    if sizes and sum(sizes.get(node.op_identifier(), 1) for node in main_nodes(model)) > _MOST:
+    if sum(sizes.get(node.op_identifier(), 1) for node in main_nodes(model)) > _MOST:
         raise InputError(
             f"functions that unfold to more than {_MOST} nodes; wanted fewer; take calls out"
         )

@@ -14,13 +14,14 @@ import os
 import subprocess
 import sys
 import threading
+from typing import Any
 
 import onnx
 from google.protobuf.message import EncodeError  # type: ignore[import-untyped]  # has no stubs
 
 from onnxcast.graph import native_child
 
-__all__ = ["NativeFailure", "check", "convert_version", "infer_shapes"]
+__all__ = ["NativeFailure", "check", "convert_version", "dismiss", "infer_shapes"]
 
 _EXIT_SECONDS = 0.2
 """How long an idle child has to leave; one that a fork holds back is killed, and loses nothing."""
@@ -174,13 +175,18 @@ class _Process:
             return
         if kill:
             child.kill()
-        with contextlib.suppress(OSError), child:
-            assert child.stdin is not None
-            child.stdin.close()
-            try:
-                child.wait(_EXIT_SECONDS)
-            except subprocess.TimeoutExpired:
-                child.kill()
+        dismiss(child, _EXIT_SECONDS)
+
+
+def dismiss(child: subprocess.Popen[Any], seconds: float) -> None:
+    """Let a child that serves its stdin leave by closing that; kill one that takes longer."""
+    with contextlib.suppress(OSError), child:
+        assert child.stdin is not None
+        child.stdin.close()
+        try:
+            child.wait(seconds)
+        except subprocess.TimeoutExpired:
+            child.kill()
 
 
 def _exchange(

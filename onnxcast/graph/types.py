@@ -126,10 +126,9 @@ class ElementTypes:
             return [None] * len(node.outputs)
         if inner:
             return self._control_flow(node, inner, scope)
-        op_type = node.op_type
-        if op_type == "Constant":
+        if node.op_type == "Constant":
             return [_constant_type(node, scope)]
-        if op_type == "Cast" and (to := _cast_type(node, scope)) is not None:
+        if node.op_type == "Cast" and (to := _cast_type(node, scope)) is not None:
             return [to]
         return self._by_schema(node, signature, scope)
 

@@ -4,7 +4,6 @@ The child is `onnxcast.verification.worker`, started as a program of its own: th
 module would run the user's script a second time.
 """
 
-import contextlib
 import itertools
 import json
 import logging
@@ -16,6 +15,7 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 from onnxcast.files.temporary import TemporaryFolder
+from onnxcast.graph.native import dismiss
 from onnxcast.verification.budgets import Tolerance
 from onnxcast.verification.children import child_environment, death, killer
 from onnxcast.verification.values import Feeds, Value, read_values, write_values
@@ -70,7 +70,7 @@ class Worker:
 
     def __exit__(self, *exception: object) -> None:
         if self._child is not None:
-            self._stop(self._child)
+            dismiss(self._child, _EXIT_SECONDS)
         if self._folder is not None:
             self._folder.cleanup()
         self._child = self._folder = None
@@ -173,7 +173,7 @@ class Worker:
     def _ask(self, request: dict[str, Any]) -> dict[str, Any]:
         """Sends a request, waits until the child says that it is done, and returns its reply."""
         if self._child is not None and self._child.poll() is not None:
-            self._stop(self._child)
+            dismiss(self._child, _EXIT_SECONDS)
             self._child = None
         if self._child is None:
             self._child = self._start()
@@ -234,7 +234,7 @@ class Worker:
 
     def _bury(self, child: subprocess.Popen[str], *, timed_out: bool) -> RuntimeFailure:
         """Says what a dead child died of."""
-        self._stop(child)
+        dismiss(child, _EXIT_SECONDS)
         self._child = None
         if timed_out:
             return RuntimeFailure(
@@ -243,17 +243,6 @@ class Worker:
         code, log = child.returncode, self._path("worker.log").read_bytes()
         message = f"onnxruntime's process {death(code, log)}"
         return RuntimeFailure("crash", message, signal=killer(code))
-
-    @staticmethod
-    def _stop(child: subprocess.Popen[str]) -> None:
-        """Lets an idle child leave by closing its stdin; kills one that does not."""
-        with contextlib.suppress(BrokenPipeError), child:
-            assert child.stdin is not None
-            child.stdin.close()
-            try:
-                child.wait(_EXIT_SECONDS)
-            except subprocess.TimeoutExpired:
-                child.kill()
 
 
 def _request(model: pathlib.Path, level: Level) -> dict[str, Any]:

@@ -56,12 +56,11 @@ def test_nodes(benchmark: Benchmark, folder: Path, shape: str, nodes: int, what:
     if not path.exists():
         onnx.save(model(shape, nodes), path)
     benchmark.extra_info.update(shape=shape, nodes=nodes, what=what)
-    setup, rounds = collect, 3
     if what == "optimise":
-        seconds = benchmark.pedantic(optimise, (path, shape, out), setup=setup, rounds=rounds)
+        seconds = benchmark.pedantic(optimise, (path, shape, out), setup=collect, rounds=3)
         benchmark.extra_info["seconds"] = seconds
     else:
-        benchmark.pedantic(load_and_save, (path, out), setup=setup, rounds=rounds)
+        benchmark.pedantic(load_and_save, (path, out), setup=collect, rounds=3)
 
 
 @pytest.mark.parametrize("option", ["--version", "--help"])
