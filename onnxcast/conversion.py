@@ -17,7 +17,7 @@ from onnxcast.graph.opsets import onnx_opset, wanted_opset
 from onnxcast.graph.types import ElementTypes
 from onnxcast.lock import Lock
 from onnxcast.original import Original
-from onnxcast.passes import LegaliseCastsPass, NormalisePass, TidyPass
+from onnxcast.passes import FoldCastsPass, LegaliseCastsPass, NormalisePass, TidyPass
 from onnxcast.pipeline import narrowing_passes, preparing_passes
 from onnxcast.planning import (
     Plan,
@@ -225,7 +225,7 @@ class Conversion:
             origin: Where the samples come from, for the report.
             once: Whether the prepared model may be used up.
         """
-        prepared, found = self.model, list(self._findings)
+        prepared, found, types = self.model, list(self._findings), self._types
         if not once:
             self.model, self._types = prepared.clone(), None
         before = interface(self.model)
@@ -264,7 +264,7 @@ class Conversion:
         )
         result = Result(self.model, modified, report, self.original.holder)
         if not once:
-            self.model, self._findings = prepared, found
+            self.model, self._findings, self._types = prepared, found, types
         return result
 
     def drawn(self, result: Result, *, asked: bool) -> Result:
@@ -288,12 +288,12 @@ class Conversion:
             tidies = isinstance(pass_, TidyPass)
             if tidies and is_tidy:
                 continue
-            if isinstance(pass_, PlannedPass):
+            if isinstance(pass_, PlannedPass | FoldCastsPass):
                 pass_.types = self._types
             with self.clock.step(type(pass_).__name__.removesuffix("Pass")):
                 modified = pass_(self.model).modified
             is_tidy = tidies or (is_tidy and not modified)
-            if isinstance(pass_, NormalisePass):
+            if isinstance(pass_, NormalisePass | PlannedPass):
                 self._types = pass_.types
             elif modified:
                 self._types = None

@@ -1,5 +1,7 @@
 """What must hold for every model: valid, same interface, a second run changes nothing."""
 
+import dataclasses
+import itertools
 from collections.abc import Iterator
 
 import hypothesis
@@ -11,9 +13,10 @@ import onnxruntime as ort
 import pytest
 from onnxruntime.capi.onnxruntime_pybind11_state import Fail
 
+from onnxcast.formats import FLOAT8E4
 from onnxcast.graph.edit import cast_target
 from onnxcast.graph.types import ElementTypes
-from onnxcast.graph.walk import bodies, model_graphs
+from onnxcast.graph.walk import bodies, model_graphs, values
 from onnxcast.pipeline import build_pipeline
 from onnxcast.planning import PlannedPass, fall_back, make_plan
 from onnxcast.policy import Meaning, has_meaning, make_policy
@@ -33,6 +36,9 @@ quick = hypothesis.settings(
     suppress_health_check=[hypothesis.HealthCheck.too_slow],
 )
 
+
+LIMITED = dataclasses.replace(GENERIC, float8e4=FLOAT8E4)
+"""A float8 that ends before its ONNX type does, so that a Clip comes before the Cast."""
 
 NARROW_PAIRS = {
     (ir.DataType.FLOAT16, ir.DataType.BFLOAT16),
@@ -112,6 +118,23 @@ def test_the_result_is_valid_keeps_its_interface_and_is_a_fixed_point(
     assert again.SerializeToString(deterministic=True) == result.SerializeToString(
         deterministic=True
     )
+
+
+@pytest.mark.parametrize("target", [GENERIC, LIMITED], ids=["generic", "limited"])
+@pytest.mark.parametrize("token", ["all-fp16", "all-fp8e4", "all-mixed", "matmult-bf16"])
+@quick
+@hypothesis.given(proto=models())
+def test_the_types_that_a_plan_leaves_behind_are_those_of_the_model(
+    token: str, target: Target, proto: onnx.ModelProto
+) -> None:
+    model = ir.from_proto(proto)
+    for each in build_pipeline(make_policy(fp32_cast=token), target):
+        each(model)
+        if isinstance(each, PlannedPass):
+            types = ElementTypes(model)
+            assert each.types is not None
+            for value in itertools.chain.from_iterable(map(values, model_graphs(model))):
+                assert each.types.of(value) == types.of(value), value.name
 
 
 @quick

@@ -229,11 +229,17 @@ class Casts:
 
     A Cast that the model already has is reused (and moved next to the producer, where it comes
     before every reader). A new one is called after its value: ``x_float16``.
+
+    Attributes:
+        names: Of the whole model.
+        added: The Casts that were made.
+        types: The element types of all values that were made.
     """
 
     def __init__(self, model: ir.Model) -> None:
         self.names = Names(model)
         self.added: list[ir.Node] = []
+        self.types: dict[ir.Value, ir.DataType] = {}
         self._known: dict[tuple[ir.Value, ir.DataType], ir.Value] = {}
         self._front: dict[ir.Graph, ir.Node] = {}
 
@@ -264,6 +270,8 @@ class Casts:
             node.outputs[0].type = value.type
         self._place(node, value)
         graph.insert_before(node, limits)
+        made = (*(limit.outputs[0] for limit in limits), node.outputs[0])
+        self.types.update(dict.fromkeys(made, ir.DataType.FLOAT))
         return node.outputs[0]
 
     def _existing(self, value: ir.Value, dtype: ir.DataType) -> ir.Node | None:
@@ -288,6 +296,7 @@ class Casts:
         output.shape = value.shape
         if value.type is not None:
             output.type = ir.TensorType(dtype)
+        self.types[output] = dtype
         self.added.append(node)
         return node
 

@@ -1,6 +1,6 @@
 """Casts that give what an earlier one gives, in the same scope or in one around it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TypeAlias
 
 import onnx_ir as ir
@@ -15,10 +15,17 @@ __all__ = ["repeated_casts"]
 _Key: TypeAlias = tuple[ir.Value, ir.DataType, bool, str]
 
 
-def repeated_casts(model: ir.Model) -> dict[ir.Value, ir.Value]:
-    """Results of Casts that repeat another, each with the first's, which its readers can see."""
+def repeated_casts(
+    model: ir.Model, casts: Iterable[ir.Node] | None = None
+) -> dict[ir.Value, ir.Value]:
+    """Results of Casts that repeat another, each with the first's, which its readers can see.
+
+    Args:
+        model: The model.
+        casts: All its Casts, if they are at hand.
+    """
     found: dict[ir.Value, ir.Value] = {}
-    if not _none_shares(model):
+    if not _none_shares(model_nodes(model) if casts is None else casts):
         for scope in (model.graph, *(function.graph for function in model.functions.values())):
             _find_in(scope, found)
     return found
@@ -46,9 +53,9 @@ def _find_in(scope: ir.Graph, found: dict[ir.Value, ir.Value]) -> None:
                 del known[key]
 
 
-def _none_shares(model: ir.Model) -> bool:
-    """Whether no value is cast twice, which is seen sooner than scope by scope."""
-    casts = (node for node in model_nodes(model) if node.op_type == "Cast")
+def _none_shares(nodes: Iterable[ir.Node]) -> bool:
+    """Whether `nodes` cast no value twice, which is seen sooner than scope by scope."""
+    casts = (node for node in nodes if node.op_type == "Cast")
     read = [node.inputs[0] for node in casts if cast_target(node) is not None]
     return len(set(read)) == len(read)
 

@@ -3,7 +3,8 @@
 import functools
 import logging
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TypeAlias
 
 import onnx
 import onnx_ir as ir
@@ -18,6 +19,8 @@ __all__ = ["Shapes", "bytes_of", "elements"]
 
 _logger = logging.getLogger(__name__)
 
+_Dims: TypeAlias = Sequence[onnx.TensorShapeProto.Dimension]
+
 
 class Shapes:
     """Shapes of the values of `model`: declared, or else inferred by onnx.
@@ -29,7 +32,7 @@ class Shapes:
 
     def __init__(self, model: ir.Model) -> None:
         self._model = model
-        self._declared: dict[ir.Value, int] = {}
+        self._counts: dict[ir.Value, int] = {}
         self._begun: Callable[[], onnx.ModelProto | None] | None = None
 
     def is_ranked(self, value: ir.Value) -> bool:
@@ -39,13 +42,13 @@ class Shapes:
 
     def elements(self, value: ir.Value) -> int:
         """How many elements `value` has; 1 if not even its rank is known."""
-        known = self._with_shape(value)
-        shape = known.shape
-        if shape is None:
-            return self._inferred.get(known, 1)
-        if known not in self._declared:
-            self._declared[known] = elements(shape)
-        return self._declared[known]
+        count = self._counts.get(value)
+        if count is None:
+            known = self._with_shape(value)
+            inferred = self._inferred.get(known, ()) if known.shape is None else ()
+            count = math.prod(map(_count, inferred)) if inferred else elements(known.shape)
+            self._counts[value] = count
+        return count
 
     def _with_shape(self, value: ir.Value) -> ir.Value:
         """`value`, or what it is cast from if it came after the inference."""
@@ -58,11 +61,11 @@ class Shapes:
         return value
 
     @functools.cached_property
-    def _inferred(self) -> Mapping[ir.Value, int]:
-        """How many elements values without a declared shape have, if their rank is known."""
+    def _inferred(self) -> Mapping[ir.Value, _Dims]:
+        """The shapes of values without a declared one, if their rank is known."""
         infer, self._begun = self._begun or self._infer(), None
         proto = infer()
-        return {} if proto is None else dict(_counts(self._model.graph, proto.graph))
+        return {} if proto is None else dict(_shapes(self._model.graph, proto.graph))
 
     def begin(self) -> None:
         """Let onnx infer from now on, beside what is done until the first shape is asked for.
@@ -97,21 +100,20 @@ def _with_shapes(proto: onnx.ModelProto, *, data_prop: bool) -> onnx.ModelProto 
         return None
 
 
-def _counts(graph: ir.Graph, proto: onnx.GraphProto) -> Iterator[tuple[ir.Value, int]]:
-    """Values without a declared shape, with how many elements they have in `proto`."""
+def _shapes(graph: ir.Graph, proto: onnx.GraphProto) -> Iterator[tuple[ir.Value, _Dims]]:
+    """Values without a declared shape, with that which they have in `proto`."""
     pending = [(graph, proto)]
     while pending:
         graph, proto = pending.pop()
-        shapes = ((each.name, each.type.tensor_type) for each in (*proto.value_info, *proto.output))
-        counts = {
-            name: math.prod(map(_count, type_.shape.dim))
-            for name, type_ in shapes
-            if type_.HasField("shape")
-        }
+        shapes: dict[str | None, _Dims] = {}
+        for info in (*proto.value_info, *proto.output):
+            type_ = info.type.tensor_type
+            if type_.HasField("shape"):
+                shapes[info.name] = type_.shape.dim
         for index, node in enumerate(graph):
             for value in node.outputs:
-                if value.shape is None and value.name in counts:
-                    yield value, counts[value.name]
+                if value.shape is None and value.name in shapes:
+                    yield value, shapes[value.name]
             inner = bodies(node) if node.attributes.data else []
             if inner:
                 pending.extend(zip(inner, protos.bodies(proto.node[index]), strict=True))

@@ -5,6 +5,7 @@ is used where nothing else is known, as for the results of ops without a schema.
 type, which is never declared: what is written must not depend on whether the model was run.
 """
 
+import copy
 import dataclasses
 from collections.abc import Mapping, Sequence
 
@@ -89,6 +90,14 @@ class ElementTypes:
         if in_functions:
             for calls in self._in_calls.values():
                 self._types.update(_agreed(calls))
+
+    def changed(self, model: ir.Model, dtypes: Mapping[ir.Value, ir.DataType]) -> "ElementTypes":
+        """The types of `model` after some values became tensors of other element types, or came."""
+        after = copy.copy(self)
+        after.schemas = Schemas(model)
+        types = {dtype: ir.TensorType(dtype) for dtype in set(dtypes.values())}
+        after._types = {**self._types, **{value: types[each] for value, each in dtypes.items()}}
+        return after
 
     def of(self, value: ir.Value) -> ir.TypeProtocol | None:
         """Type of `value`; None if nothing tells it."""

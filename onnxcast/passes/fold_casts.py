@@ -66,8 +66,11 @@ class FoldCastsPass(ir.passes.InPlacePass):
         marks: Whether the narrowing round trips that are left get a mark, which keeps them.
 
     Attributes:
+        types: Of the model that it is called with, if they are known; for one call.
         findings: One per fold of the last call, naming pair and values.
     """
+
+    types: ElementTypes | None = None
 
     def __init__(
         self,
@@ -86,28 +89,33 @@ class FoldCastsPass(ir.passes.InPlacePass):
     def call(self, model: ir.Model) -> ir.passes.PassResult:
         """Fold in every scope of `model`, until nothing is left to fold."""
         self.findings = []
-        while self._round(model):
-            pass
+        types, self.types = self.types, None
+        while self._round(model, types):
+            types = None
         marked = self._marks and mark_roundings(model)
         return ir.passes.PassResult(model, bool(self.findings) or marked)
 
-    def _round(self, model: ir.Model) -> bool:
+    def _round(self, model: ir.Model, types: ElementTypes | None) -> bool:
         """Fold and merge; where that changes nothing, move. Return whether anything changed."""
-        if all(cast_target(node) is None for node in model_nodes(model)):
+        named = (node for node in model_nodes(model) if node.op_type == "Cast")
+        casts = [node for node in named if cast_target(node) is not None]
+        if not casts:
             return False
-        folder = _Folder(ElementTypes(model), self._is_native, self._folding)
-        for node in model_nodes(model):
-            if node.op_type == "Cast" and folder.may_apply(node):
+        folder = _Folder(types or ElementTypes(model), self._is_native, self._folding)
+        for node in casts:
+            if folder.may_apply(node):
                 _apply_first(folder.rules, model, node)
         folder.clean_up()
-        folder.merge(model)
-        found = folder.findings or self._move(model, folder)
+        folder.merge(model, None if folder.findings else casts)
+        found = folder.findings or self._move(model, folder, casts)
         self.findings.extend(found)
         return bool(found)
 
-    def _move(self, model: ir.Model, folder: "_Folder") -> list[Diagnostic]:
+    def _move(
+        self, model: ir.Model, folder: "_Folder", casts: Sequence[ir.Node]
+    ) -> list[Diagnostic]:
         moves = CastMoves(folder.types, folder.folds_from, self._keeps)
-        found = moves.find(model)
+        found = moves.find(model, casts)
         if found:
             moves.make(model, found)
         return [
@@ -192,9 +200,14 @@ class _Folder:
             if node.graph is not None and not (output.uses() or output.is_graph_output()):
                 node.graph.remove(node, safe=True)
 
-    def merge(self, model: ir.Model) -> None:
-        """Let readers of repeated Casts read the first; a graph output may become an Identity."""
-        for value, first in repeated_casts(model).items():
+    def merge(self, model: ir.Model, casts: Sequence[ir.Node] | None) -> None:
+        """Let readers of repeated Casts read the first; a graph output may become an Identity.
+
+        Args:
+            model: The model.
+            casts: All its Casts, if they are known.
+        """
+        for value, first in repeated_casts(model, casts).items():
             node = value.producer()
             assert node is not None
             source = self._format(node.inputs[0]) or "unknown"

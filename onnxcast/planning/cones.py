@@ -252,15 +252,15 @@ def _magnified(
 
     A function with bounded results ends the chain and belongs to it: near its bound it has less
     than the narrow format can tell apart (the logarithm of a Softmax, or of one minus a Sigmoid).
-    Stops at a node in `seen`; all nodes of the chain are added to it.
+    Stops at a node in `seen`, and adds all that it looks at: one may stand in front of many.
     """
     value = node.inputs[0] if Meaning.AMPLIFYING in held else None
     producer = None if value is None else value.producer()
-    while producer not in seen and producer is not None:
+    while producer is not None and producer not in seen:
+        seen.add(producer)
         moving = {v for v in _floats(producer, types) if constant_of(v) is None}
         bounded = has_meaning(producer, Meaning.BOUNDED)
         if not bounded and (len(moving) != 1 or not has_meaning(producer, Meaning.ELEMENTWISE)):
             return
-        seen.add(producer)
         yield producer
         producer = None if bounded else moving.pop().producer()

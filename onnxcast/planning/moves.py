@@ -41,7 +41,7 @@ from onnxcast.planning.groups import Group, Kind
 from onnxcast.planning.legality import Legality
 from onnxcast.planning.marks import marked_format, marked_operands
 from onnxcast.planning.pins import pinned
-from onnxcast.policy import Meaning, commutes, has_meaning
+from onnxcast.policy import Meaning, commutes, has_meaning, may_commute
 
 __all__ = ["CastMoves", "Move"]
 
@@ -87,8 +87,15 @@ class CastMoves:
         # The format whose values a wider value has, and has no others.
         self._origins: dict[ir.Value, Format] = {}
 
-    def find(self, model: ir.Model) -> list[Move]:
-        """All moves of `model` that pay, no op in two of them."""
+    def find(self, model: ir.Model, casts: Iterable[ir.Node]) -> list[Move]:
+        """All moves of `model` that pay, no op in two of them.
+
+        Args:
+            model: The model.
+            casts: All its Casts.
+        """
+        if not any(map(_reads_moved, casts)):
+            return []
         ends: list[ir.Value] = []
         widened = self._origins.keys()
         for node in model_nodes(model):
@@ -142,6 +149,9 @@ class CastMoves:
 
     def _may_move(self, node: ir.Node) -> bool:
         """Whether nothing speaks against another format of `node`, which reads a widened value."""
+        origins = (self._origins[value] for value in node.inputs if value in self._origins)
+        if not any(commutes(node, origin) for origin in origins):  # most, and soonest seen
+            return False
         marked = marked_operands(node) or any(marked_format(value) for value in node.outputs)
         return not (marked or pinned(node) or self._keeps(node))
 
@@ -301,6 +311,13 @@ def _is_cast_twice(value: ir.Value) -> bool:
     cast = value.producer()
     first = None if cast is None or cast.inputs[0] is None else cast.inputs[0].producer()
     return cast is not None and first is not None and None not in map(cast_target, (cast, first))
+
+
+def _reads_moved(cast: ir.Node) -> bool:
+    """Whether a Cast may move past what makes the operand of `cast`, by the op alone."""
+    value = cast.inputs[0]
+    producer = None if value is None else value.producer()
+    return producer is not None and may_commute(producer)
 
 
 def _fits(value: ir.Value, format_: Format) -> bool:

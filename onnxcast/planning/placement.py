@@ -7,8 +7,8 @@ rewritten instead (as a new constant if others read them). What control flow han
 becomes narrow as a whole. Graph outputs keep their names and types.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import TypeAlias
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import onnx_ir as ir
@@ -26,7 +26,7 @@ from onnxcast.planning.marks import carry_out_marks
 from onnxcast.planning.plan import Decision, Form, Plan
 from onnxcast.planning.storage import Rounded
 
-__all__ = ["Store", "carry_out"]
+__all__ = ["Placed", "Store", "carry_out"]
 
 _FLOAT = ir.DataType.FLOAT
 
@@ -37,25 +37,35 @@ Store: TypeAlias = Callable[
 """Stores constants in other types, as far as it may, with a finding for each that it did."""
 
 
-def carry_out(
-    model: ir.Model, plan: Plan, store: Store | None = None
-) -> tuple[list[Diagnostic], bool]:
+class Placed(NamedTuple):
+    """What carrying out a plan did.
+
+    Attributes:
+        findings: One per Cast added and per constant stored.
+        modified: Whether anything changed.
+        types: The element types of values that are new, or have another one than before.
+    """
+
+    findings: list[Diagnostic]
+    modified: bool
+    types: Mapping[ir.Value, ir.DataType]
+
+
+def carry_out(model: ir.Model, plan: Plan, store: Store | None = None) -> Placed:
     """Change `model` so that `plan` holds.
 
     Args:
         model: What the plan is for.
         plan: What is wanted.
         store: Does without Casts what it can; None to cast all.
-
-    Returns:
-        A finding per Cast added and per constant stored, and whether anything changed.
     """
     placer = _Placer(model, plan.types)
     cast = [(group, each) for group, each in plan.narrow() if each.form is not Form.MARKED]
     for format_ in dict.fromkeys(decision.format for _, decision in cast):
         import_onnx(model, _dtype(format_))
-    stored = {} if store is None else store(model, _read_alike(cast))
-    placer.stored(stored)
+    alike = {} if store is None else _read_alike(cast)
+    stored = {} if store is None else store(model, alike)
+    placer.stored({value: alike[value] for value in stored})
     for group, decision in cast:
         for value in group.result_values() if decision.gives else ():
             placer.narrow(value, decision.format)
@@ -70,7 +80,8 @@ def carry_out(
                 placer.read_rounded(group.node, index, decision.read_in(index))
     placer.read_wide()
     changed = carry_out_marks(model, plan) or placer.changed
-    return [*map(_finding, placer.casts.added), *stored.values()], changed
+    findings = [*map(_finding, placer.casts.added), *stored.values()]
+    return Placed(findings, changed, placer.types())
 
 
 def _read_alike(cast: Iterable[tuple[Group, Decision]]) -> dict[ir.Value, ir.DataType]:
@@ -115,13 +126,18 @@ class _Placer:
         self._narrow: dict[ir.Value, ir.DataType] = {}
         self._satisfied: dict[ir.Node, int] = {}  # the operands that are, as bits
         self._given: set[Exit] = set()
-        self._stored: Collection[ir.Value] = ()
+        self._stored: Mapping[ir.Value, ir.DataType] = {}
         self._constants: dict[tuple[ir.Value, ir.DataType], ir.Value] = {}
 
-    def stored(self, values: Collection[ir.Value]) -> None:
-        """Note that constants are stored in the format that they are read in."""
-        self._stored = values
-        self.changed |= bool(values)
+    def stored(self, dtypes: Mapping[ir.Value, ir.DataType]) -> None:
+        """Note that constants are stored in the types that they are read in."""
+        self._stored = dtypes
+        self.changed |= bool(dtypes)
+
+    def types(self) -> dict[ir.Value, ir.DataType]:
+        """The element types of all that is new or has another one."""
+        constants = {value: dtype for (_, dtype), value in self._constants.items()}
+        return {**self._narrow, **self._stored, **self.casts.types, **constants}
 
     def narrow(self, value: ir.Value, format_: Format) -> None:
         """Note that `value`, a result, is produced in `format_` now."""
@@ -212,12 +228,14 @@ class _Placer:
             if tensor is None or tensor.size != 1 or tensor.dtype != _FLOAT:
                 return None
             array = tensor.numpy()
-            rounded = formats.round_to(array, format_)
-            if dtype == _FLOAT and np.array_equal(rounded, array, equal_nan=True):
-                return value
-            if dtype != _FLOAT:
+            if dtype == _FLOAT:
+                rounded = formats.round_to(array, format_)
+                if np.array_equal(rounded, array, equal_nan=True):
+                    return value
+            else:
                 rounded = formats.to_storage(array, formats.of(dtype))
             name = self.casts.names.fresh(f"{value.name}_{format_.name}")
-            narrow = ir.tensor(rounded, dtype=dtype, name=name)
+            # Not the shorthand `ir.tensor`, which takes longer than all of the above.
+            narrow = ir.Tensor(rounded, dtype=dtype, name=name)
             self._constants[key] = new_constant(self._model, value, narrow, self.casts.names)
         return self._constants[key]

@@ -26,7 +26,8 @@ class PlannedPass(ir.passes.InPlacePass):
         target: Tells the operand types of matmul-like ops.
         store: Stores constants in the types that all their readers want, where it may; the others,
             and all without it, are cast.
-        types: Of the model that it is called with, if they are known.
+        types: Of the model that it is called with, if they are known; after a call of what came of
+            it, unless there are functions.
         plan: The plan of the last call; None before.
         findings: A finding per Cast that the last call added, and per constant that it stored.
     """
@@ -48,7 +49,8 @@ class PlannedPass(ir.passes.InPlacePass):
     def call(self, model: ir.Model) -> ir.passes.PassResult:
         """Plan and place."""
         self.plan = make_plan(model, self.policy, self.target, self.types)
-        self.findings, modified = carry_out(model, self.plan, self.store)
+        self.findings, modified, types = carry_out(model, self.plan, self.store)
+        self.types = None if model.functions else self.plan.types.changed(model, types)
         # Once constants are rounded and values cast, the cause may not be seen any more.
         for node, figure in self.plan.fallbacks.items():
             modified |= fall_back(node, figure)

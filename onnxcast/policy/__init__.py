@@ -10,7 +10,13 @@ from onnxcast.policy.meanings import (
     means_by_op,
     multiplied,
 )
-from onnxcast.policy.properties import PROPERTIES, Properties, commutes, is_closed
+from onnxcast.policy.properties import (
+    PROPERTIES,
+    Properties,
+    commutes,
+    is_closed,
+    may_commute,
+)
 from onnxcast.policy.request import (
     CastFolding,
     Functions,
@@ -44,6 +50,7 @@ __all__ = [
     "has_meaning",
     "is_closed",
     "make_policy",
+    "may_commute",
     "meanings_of",
     "means_by_op",
     "multiplied",

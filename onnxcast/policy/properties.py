@@ -23,7 +23,7 @@ from onnxcast.formats import FLOAT8E8M0, Format, Kind
 from onnxcast.graph.walk import op_name
 from onnxcast.policy.meanings import MEANINGS, Meaning
 
-__all__ = ["PROPERTIES", "Properties", "commutes", "is_closed"]
+__all__ = ["PROPERTIES", "Properties", "commutes", "is_closed", "may_commute"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -97,6 +97,12 @@ def _row(node: ir.Node, format_: Format) -> Properties | None:
 def is_closed(node: ir.Node, format_: Format) -> bool:
     """Whether `node` gives values of `format_` for such, the same that it gives in a wider one."""
     return _row(node, format_) is not None
+
+
+def may_commute(node: ir.Node) -> bool:
+    """Whether there are formats and operands for which `node` commutes with Casts."""
+    row = _by_op().get(op_name(node))
+    return row is not None and row.commutes
 
 
 def commutes(node: ir.Node, format_: Format) -> bool:

@@ -7,7 +7,7 @@ import pytest
 
 from onnxcast.graph.edit import cast_target
 from onnxcast.graph.types import ElementTypes
-from onnxcast.graph.walk import main_graphs
+from onnxcast.graph.walk import main_graphs, values
 from onnxcast.planning import carry_out, make_plan
 from onnxcast.policy import make_policy
 from onnxcast.targets import GENERIC
@@ -22,12 +22,14 @@ def placed(text: str, token: str = "all-fp16", *, ir_version: int = 10) -> ir.Mo
     model.ir_version = ir_version
     interface = [(v.name, v.type, v.shape) for v in (*model.graph.inputs, *model.graph.outputs)]
     plan = make_plan(model, make_policy(fp32_cast=token), GENERIC)
-    findings, _ = carry_out(model, plan)
+    findings, _, changed = carry_out(model, plan)
     assert len(findings) == len({finding.node for finding in findings})
     onnx.checker.check_model(ir.to_proto(model), full_check=True)
     found = [(v.name, v.type, v.shape) for v in (*model.graph.inputs, *model.graph.outputs)]
     assert found == interface
-    types = ElementTypes(model)
+    types, told = ElementTypes(model), plan.types.changed(model, changed)
+    for graph in main_graphs(model):
+        assert all(types.of(value) == told.of(value) for value in values(graph))
     for group, decision in plan.decisions.items():
         for value in (*group.operand_values(), *group.result_values()):
             assert types.dtype(value) in (decision.format.dtype, None)
@@ -182,7 +184,8 @@ def test_an_empty_plan_changes_no_byte(token: str) -> None:
     text = "g (float[2] x) => (float[2] y) <float k = {0.1}> { h = Mul (x, k) y = Relu (h) }"
     model = load(text)
     before = ir.to_proto(model).SerializeToString(deterministic=True)
-    assert carry_out(model, make_plan(model, make_policy(fp32_cast=token), GENERIC)) == ([], False)
+    done = carry_out(model, make_plan(model, make_policy(fp32_cast=token), GENERIC))
+    assert done == ([], False, {})
     assert ir.to_proto(model).SerializeToString(deterministic=True) == before
 
 
