@@ -25,7 +25,7 @@ class StoredTensor(ir.serde.TensorProtoTensor):
         """The shape, which is frozen."""
         return super().shape
 
-    @functools.cached_property
+    @property
     def size(self) -> int:
         """How many elements there are."""
         return math.prod(self.raw.dims)

@@ -19,6 +19,7 @@ __all__ = [
 
 import dataclasses
 import math
+import struct
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any, Protocol, TypeAlias
@@ -46,6 +47,7 @@ _MEASURED = "onnxcast.range"
 
 _MAGNITUDE = np.uint32(0x7FFFFFFF)
 _INFINITY = np.uint32(0x7F800000)
+_BITS, _FLOATS = struct.Struct("2I"), struct.Struct("2f")
 
 
 class Sink(Protocol):
@@ -261,7 +263,8 @@ def weight_range(tensor: ir.TensorProtocol) -> WeightRange:
         InputError: As `chunks`.
     """
     assert tensor.dtype is ir.DataType.FLOAT, tensor.dtype
-    if not isinstance(tensor, ir.ExternalTensor | StoredTensor):
+    # Of the class, as tensors are protocols, which take their time to answer.
+    if not issubclass(type(tensor), (ir.ExternalTensor, StoredTensor)):
         return _measured_anew(tensor)  # the caller's, who may change it
     known = tensor.meta.get(_MEASURED)
     if not isinstance(known, WeightRange):
@@ -276,7 +279,7 @@ def _measured_anew(tensor: ir.TensorProtocol) -> WeightRange:
 
 def _whole(tensor: ir.TensorProtocol) -> npt.NDArray[Any] | None:
     """All of a tensor in memory that is too small to be read in chunks; else None."""
-    if isinstance(tensor, ir.ExternalTensor | _View):
+    if issubclass(type(tensor), (ir.ExternalTensor, _View)):
         return None
     array = tensor.numpy()
     return array if 0 < array.nbytes <= CHUNK_BYTES else None
@@ -307,8 +310,5 @@ def _range_of(piece: npt.NDArray[Any]) -> WeightRange:
         return WeightRange(0.0, math.inf, has_nonfinite)
     bits -= np.uint32(1)  # 0 becomes the largest number
     smallest = np.minimum.reduce(bits) + np.uint32(1)
-    return WeightRange(_value(largest), _value(smallest), has_nonfinite)
-
-
-def _value(bits: np.uint32) -> float:
-    return float(bits.view(np.float32))
+    finite_absmax, smallest_nonzero = _FLOATS.unpack(_BITS.pack(largest, smallest))
+    return WeightRange(finite_absmax, smallest_nonzero, has_nonfinite)

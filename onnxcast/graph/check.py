@@ -14,7 +14,7 @@ from onnxcast.files.ahead import aside
 from onnxcast.files.maps import put_back
 from onnxcast.files.read import root_cause
 from onnxcast.graph import native
-from onnxcast.graph.skeleton import skeleton
+from onnxcast.graph.skeleton import in_memory, skeleton
 from onnxcast.graph.walk import function_graphs, label, main_nodes, model_nodes
 
 __all__ = ["check_functions", "fault", "look_for_fault", "without_files"]
@@ -169,8 +169,7 @@ def look_for_fault(model: ir.Model, *, full: bool) -> Callable[[], str]:
     The model may be read in between, and written too.
     """
     try:
-        with without_files(model):
-            proto = put_back(skeleton(model, valid=True))
+        proto = put_back(skeleton(model, valid=True))
     except ValueError as error:  # for a type that is none
         why = _one_line(error)
         return lambda: why
@@ -207,14 +206,9 @@ def without_files(model: ir.Model) -> Iterator[None]:
     """
     external = [slot for slot in tensor_slots(model) if isinstance(slot.tensor, ir.ExternalTensor)]
     for slot in external:
-        slot.put(_lazy(slot.tensor))
+        slot.put(in_memory(slot.tensor))
     try:
         yield
     finally:
         for slot in external:
             slot.put(slot.tensor)
-
-
-def _lazy(tensor: ir.TensorProtocol) -> ir.LazyTensor:
-    shape = ir.Shape(tensor.shape.numpy())
-    return ir.LazyTensor(lambda: tensor, tensor.dtype, shape, name=tensor.name)

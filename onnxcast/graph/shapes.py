@@ -3,8 +3,7 @@
 import functools
 import logging
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TypeAlias
+from collections.abc import Callable, Iterator, Mapping
 
 import onnx
 import onnx_ir as ir
@@ -18,8 +17,6 @@ from onnxcast.graph.walk import bodies, main_nodes, op_name
 __all__ = ["Shapes", "bytes_of", "elements"]
 
 _logger = logging.getLogger(__name__)
-
-_Dims: TypeAlias = Sequence[onnx.TensorShapeProto.Dimension]
 
 
 class Shapes:
@@ -45,8 +42,8 @@ class Shapes:
         count = self._counts.get(value)
         if count is None:
             known = self._with_shape(value)
-            inferred = self._inferred.get(known, ()) if known.shape is None else ()
-            count = math.prod(map(_count, inferred)) if inferred else elements(known.shape)
+            shape = known.shape
+            count = self._inferred.get(known, 1) if shape is None else elements(shape)
             self._counts[value] = count
         return count
 
@@ -61,11 +58,11 @@ class Shapes:
         return value
 
     @functools.cached_property
-    def _inferred(self) -> Mapping[ir.Value, _Dims]:
-        """The shapes of values without a declared one, if their rank is known."""
+    def _inferred(self) -> Mapping[ir.Value, int]:
+        """How many elements values without a declared shape have, if their rank is known."""
         infer, self._begun = self._begun or self._infer(), None
         proto = infer()
-        return {} if proto is None else dict(_shapes(self._model.graph, proto.graph))
+        return {} if proto is None else dict(_counts(self._model.graph, proto.graph))
 
     def begin(self) -> None:
         """Let onnx infer from now on, beside what is done until the first shape is asked for.
@@ -100,23 +97,31 @@ def _with_shapes(proto: onnx.ModelProto, *, data_prop: bool) -> onnx.ModelProto 
         return None
 
 
-def _shapes(graph: ir.Graph, proto: onnx.GraphProto) -> Iterator[tuple[ir.Value, _Dims]]:
-    """Values without a declared shape, with that which they have in `proto`."""
+def _counts(graph: ir.Graph, proto: onnx.GraphProto) -> Iterator[tuple[ir.Value, int]]:
+    """Values without a declared shape, with how many elements they have in `proto`."""
     pending = [(graph, proto)]
     while pending:
         graph, proto = pending.pop()
-        shapes: dict[str | None, _Dims] = {}
-        for info in (*proto.value_info, *proto.output):
-            type_ = info.type.tensor_type
-            if type_.HasField("shape"):
-                shapes[info.name] = type_.shape.dim
+        counts = dict[str | None, int](_named_counts(proto))
         for index, node in enumerate(graph):
             for value in node.outputs:
-                if value.shape is None and value.name in shapes:
-                    yield value, shapes[value.name]
+                if value.shape is None and value.name in counts:
+                    yield value, counts[value.name]
             inner = bodies(node) if node.attributes.data else []
             if inner:
                 pending.extend(zip(inner, protos.bodies(proto.node[index]), strict=True))
+
+
+def _named_counts(proto: onnx.GraphProto) -> Iterator[tuple[str, int]]:
+    """Names of ranked values, with how many elements they have; few shapes differ."""
+    known: dict[bytes, int] = {}
+    for info in (*proto.value_info, *proto.output):
+        type_ = info.type.tensor_type
+        if type_.HasField("shape"):
+            shape = type_.shape.SerializeToString()
+            if shape not in known:
+                known[shape] = math.prod(map(_count, type_.shape.dim))
+            yield info.name, known[shape]
 
 
 def _count(dim: onnx.TensorShapeProto.Dimension) -> int:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 import onnx
 import onnx_ir as ir
 
-__all__ = ["skeleton"]
+__all__ = ["in_memory", "skeleton"]
 
 _LARGE = 1024
 """Initializers of more bytes are no shapes, and are not handed to the inference."""
@@ -24,8 +24,9 @@ def skeleton(model: ir.Model, *, valid: bool = False) -> onnx.ModelProto:
 
     Args:
         model: It is not changed.
-        valid: Whether it is a model for onnx's checker, too: initializers are whole, but for those
-            of the main graph that no shape is inferred from, which are graph inputs.
+        valid: Whether it is a model for onnx's checker, too, which would look for files in the
+            current folder: tensors are whole, wherever their data is, but for initializers of the
+            main graph that no shape is inferred from, which are graph inputs.
 
     Raises:
         onnx_ir.serde.SerdeError: A tensor cannot be read.
@@ -55,7 +56,7 @@ def skeleton(model: ir.Model, *, valid: bool = False) -> onnx.ModelProto:
                 _add_whole(scope, copied, as_inputs=scope is model.graph)
             else:
                 _add_light(scope, copied)
-        pending.extend(_nodes(nodes, copied))
+        pending.extend(_nodes(nodes, copied, whole=valid))
     return proto
 
 
@@ -102,7 +103,7 @@ def _add_whole(graph: ir.Graph, proto: onnx.GraphProto, *, as_inputs: bool) -> N
         # Matrices are weights: to round and copy them takes longer than all the rest.
         if not as_inputs or (len(tensor.shape) < _MATRIX and tensor.nbytes <= _LARGE):
             copy = proto.initializer.add()
-            ir.serde.serialize_tensor_into(copy, tensor)
+            ir.serde.serialize_tensor_into(copy, in_memory(tensor))
             copy.name = name
         elif not value.is_graph_input():
             type_ = proto.input.add(name=name).type.tensor_type
@@ -112,10 +113,24 @@ def _add_whole(graph: ir.Graph, proto: onnx.GraphProto, *, as_inputs: bool) -> N
                 type_.shape.dim.add(dim_value=size)
 
 
+def in_memory(tensor: ir.TensorProtocol) -> ir.TensorProtocol:
+    """`tensor`, or a view of it that does not tell that its data is in a file."""
+    if not isinstance(tensor, ir.ExternalTensor):
+        return tensor
+    shape = ir.Shape(tensor.shape.numpy())
+    return ir.LazyTensor(lambda: tensor, tensor.dtype, shape, name=tensor.name)
+
+
 def _nodes(
-    nodes: Iterable[ir.Node], proto: onnx.GraphProto | onnx.FunctionProto
+    nodes: Iterable[ir.Node], proto: onnx.GraphProto | onnx.FunctionProto, *, whole: bool
 ) -> Iterator[_Scope]:
-    """Copy `nodes`; yield the scopes inside, whose copies are empty so far."""
+    """Copy `nodes`; yield the scopes inside, whose copies are empty so far.
+
+    Args:
+        nodes: Those of one scope.
+        proto: What they are copied to.
+        whole: Whether tensors that they hold are copied with their data, if that is in a file.
+    """
     add = proto.node.add
     for node in nodes:
         copy = add()
@@ -128,10 +143,10 @@ def _nodes(
         copy.output.extend([value.name or "" for value in node.outputs])
         attributes = node.attributes.data
         for attribute in attributes.values() if attributes else ():
-            yield from _attribute(attribute, copy.attribute.add())
+            yield from _attribute(attribute, copy.attribute.add(), whole=whole)
 
 
-def _attribute(attribute: ir.Attr, proto: onnx.AttributeProto) -> Iterator[_Scope]:
+def _attribute(attribute: ir.Attr, proto: onnx.AttributeProto, *, whole: bool) -> Iterator[_Scope]:
     if attribute.is_ref():
         ir.serde.serialize_reference_attribute_into(proto, attribute)
     elif attribute.type is ir.AttributeType.GRAPH:
@@ -142,5 +157,11 @@ def _attribute(attribute: ir.Attr, proto: onnx.AttributeProto) -> Iterator[_Scop
         proto.name, proto.type = attribute.name, onnx.AttributeProto.GRAPHS
         for graph in attribute.as_graphs():
             yield graph, proto.graphs.add()
+    elif whole and attribute.type is ir.AttributeType.TENSOR:
+        held = in_memory(attribute.as_tensor())
+        ir.serde.serialize_attribute_into(proto, ir.AttrTensor(attribute.name, held))
+    elif whole and attribute.type is ir.AttributeType.TENSORS:
+        several = list(map(in_memory, attribute.as_tensors()))
+        ir.serde.serialize_attribute_into(proto, ir.AttrTensors(attribute.name, several))
     else:
         ir.serde.serialize_attribute_into(proto, attribute)

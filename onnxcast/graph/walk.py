@@ -16,6 +16,7 @@ __all__ = [
     "model_nodes",
     "nested_graphs",
     "op_name",
+    "scopes",
     "upstream",
     "values",
 ]
@@ -62,24 +63,30 @@ def model_graphs(model: ir.Model) -> Iterator[ir.Graph]:
     yield from function_graphs(model)
 
 
-def contents(model: ir.Model, *, functions: bool = True) -> tuple[list[ir.Graph], list[ir.Node]]:
-    """`model_graphs` and the nodes of each, one graph after the other, in one walk.
+def scopes(model: ir.Model, *, functions: bool = True) -> Iterator[tuple[ir.Graph, list[ir.Node]]]:
+    """`model_graphs`, each with its nodes, in one walk.
 
     Args:
-        model: The model.
+        model: The model; its graphs may change meanwhile, but for what is inside their nodes.
         functions: Whether those in functions are among them.
     """
-    graphs: list[ir.Graph] = []
-    nodes: list[ir.Node] = []
     for scope in (model, *(model.functions.values() if functions else ())):
         pending = [scope.graph]
         while pending:
             current = pending.pop()
-            own = list(current)
-            graphs.append(current)
-            nodes.extend(own)
-            inner = [body for node in own if node.attributes.data for body in bodies(node)]
+            nodes = list(current)
+            inner = [body for node in nodes if node.attributes.data for body in bodies(node)]
             pending.extend(reversed(inner))
+            yield current, nodes
+
+
+def contents(model: ir.Model, *, functions: bool = True) -> tuple[list[ir.Graph], list[ir.Node]]:
+    """What `scopes` gives, but all graphs, and the nodes of all of them."""
+    graphs: list[ir.Graph] = []
+    nodes: list[ir.Node] = []
+    for graph, own in scopes(model, functions=functions):
+        graphs.append(graph)
+        nodes.extend(own)
     return graphs, nodes
 
 

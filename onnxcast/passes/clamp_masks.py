@@ -23,7 +23,7 @@ import onnx_ir as ir
 from onnxcast.diagnostics import Code, Diagnostic
 from onnxcast.files import weight_range
 from onnxcast.graph.edit import constant_of, set_constant
-from onnxcast.graph.walk import model_graphs
+from onnxcast.graph.walk import scopes
 from onnxcast.planning import make_plan
 from onnxcast.policy import Policy
 from onnxcast.targets import GENERIC, Target
@@ -87,10 +87,10 @@ class ClampMasksPass(ir.passes.InPlacePass):
 
 
 def _constants(model: ir.Model) -> Iterator[ir.Value]:
-    for graph in model_graphs(model):
+    for graph, nodes in scopes(model):
         for value in (
             *graph.initializers.values(),
-            *(output for node in graph for output in node.outputs),
+            *(output for node in nodes for output in node.outputs),
         ):
             if not value.is_graph_output() and constant_of(value) is not None:
                 yield value

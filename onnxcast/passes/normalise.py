@@ -21,7 +21,7 @@ import onnx_ir as ir
 from onnxcast.errors import InputError
 from onnxcast.graph.schemas import type_string
 from onnxcast.graph.types import ElementTypes
-from onnxcast.graph.walk import model_graphs
+from onnxcast.graph.walk import scopes
 
 __all__ = ["NormalisePass"]
 
@@ -54,10 +54,10 @@ class NormalisePass(ir.passes.InPlacePass):
         types = ElementTypes(model)
         _check_outputs(model, types)
         modified = False
-        for graph in model_graphs(model):
+        for graph, nodes in scopes(model):
             for value in graph.initializers.values():
                 modified |= _declare_initializer(value)
-            for node in graph:
+            for node in nodes:
                 if node.op_type in _REWRITTEN and node.domain == "":
                     is_constant = node.op_type == "Constant"
                     modified |= _hold_tensor(node) if is_constant else _name_type(node, types)

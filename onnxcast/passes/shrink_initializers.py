@@ -36,7 +36,7 @@ from onnxcast.graph.edit import (
     set_constant,
 )
 from onnxcast.graph.schemas import Schemas
-from onnxcast.graph.walk import model_graphs
+from onnxcast.graph.walk import scopes
 from onnxcast.planning import is_copied
 
 __all__ = ["ShrinkGuard", "ShrinkInitializersPass"]
@@ -150,9 +150,9 @@ def _finding(code: Code, value: ir.Value, message: str) -> Diagnostic:
 
 
 def _constants(model: ir.Model) -> Iterator[ir.Value]:
-    for graph in model_graphs(model):
+    for graph, nodes in scopes(model):
         yield from graph.initializers.values()
-        for node in graph:
+        for node in nodes:
             if node.op_type == "Constant" and node.domain == "":
                 yield node.outputs[0]
 

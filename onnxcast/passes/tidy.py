@@ -30,17 +30,25 @@ class TidyPass(ir.passes.InPlacePass):
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
         """Tidy `model`, function bodies included."""
-        scopes = (model.graph, *(function.graph for function in model.functions.values()))
         # To sort what is sorted changes nothing, and takes ten times as long as to see that it is.
-        modified = not all(map(_is_sorted, scopes)) and TopologicalSortPass()(model).modified
+        graphs: list[ir.Graph] = []
+        scopes = (model.graph, *(function.graph for function in model.functions.values()))
+        modified = False
+        if not all(_is_sorted(scope, graphs) for scope in scopes):
+            modified = TopologicalSortPass()(model).modified
+            graphs = list(model_graphs(model))
         # Inner scopes first: what they no longer read may be dead outside.
-        for graph in reversed(list(model_graphs(model))):
+        for graph in reversed(graphs):
             modified |= _drop_dead(graph)
         return ir.passes.PassResult(model, modified)
 
 
-def _is_sorted(scope: ir.Graph) -> bool:
-    """Whether every node comes after all that it, or a body of it, reads."""
+def _is_sorted(scope: ir.Graph, found: list[ir.Graph]) -> bool:
+    """Whether every node comes after all that it, or a body of it, reads.
+
+    Adds `scope` and all graphs inside to `found`, outer ones first, as far as it has to look.
+    """
+    found.append(scope)
     done: set[ir.Node] = set()
     pending: list[tuple[Iterator[ir.Node], ir.Node | None]] = [(iter(scope), None)]
     while pending:
@@ -52,6 +60,7 @@ def _is_sorted(scope: ir.Graph) -> bool:
                     return False
             inner = bodies(node) if node.attributes.data else []
             if inner:
+                found.extend(inner)
                 pending.append((itertools.chain.from_iterable(inner), node))
                 break
             done.add(node)

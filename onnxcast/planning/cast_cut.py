@@ -6,7 +6,7 @@ for a model: subgraphs read outer values, and control flow ties what they hand i
 of the source is float32.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -16,6 +16,7 @@ from onnxcast import formats
 from onnxcast.formats import Format
 from onnxcast.graph.edit import constant_of
 from onnxcast.graph.fills import fill_value
+from onnxcast.planning.copies import is_copied
 from onnxcast.planning.groups import Group
 from onnxcast.planning.min_cut import SINK, SOURCE, MinCut
 from onnxcast.planning.prices import Prices
@@ -137,21 +138,20 @@ class CastCut:
             tainted: Groups that no wide reader may read while they are narrow.
         """
         never_up = {self._ids[group] for group in tainted}
-        for value in self._values():
-            prices = None if self._is_narrow_only(value) else self._prices.of(value)
-            if prices is not None:
-                self._add(value, *prices, never_up)
-
-    def _values(self) -> Iterator[ir.Value]:
-        """What is made or read, each once."""
         made, given = self._by_result, self._fixed.results
-        yield from made
-        yield from (value for value in given if value not in made)
-        yield from (value for value in self._reads if value not in made and value not in given)
+        for value, producer in made.items():
+            self._add_result(value, producer, may_rise=producer not in never_up)
+        for value in given:
+            if value not in made and not self._is_narrow_only(value):
+                _, up = self._paid(value)
+                self._pay_up(self.readers(value), SINK, up)
+        for value in self._reads:
+            if value not in made and value not in given:
+                self._add_wide(value)
 
     def _is_narrow_only(self, value: ir.Value) -> bool:
-        """Whether all who make and read `value` have it narrow: most, where little is free."""
-        if value not in self._fixed.results or value in self._rounded:
+        """Whether all who read `value`, made narrow, have it so: most, where little is free."""
+        if value in self._rounded:
             return False
         reads = self._reads.get(value, [])
         return reads.count(SINK) == len(reads) == self._counts.get(value, 0)
@@ -174,27 +174,31 @@ class CastCut:
             found.add(SOURCE)
         return found
 
-    def _add(self, value: ir.Value, down: int, up: int, never_up: Collection[int]) -> None:
+    def _paid(self, value: ir.Value) -> tuple[int, int]:
+        """What is still to pay for casting `value` down and up."""
+        down, up = self._prices.of(value)
         if value in self._rounded:
             # Whoever reads it rounded and in float32 pays for the Cast up in any case.
             self._cut.edge(SOURCE, SINK, up)
             up = 0
-        readers, node = self.readers(value), self._by_result.get(value)
-        if node is not None:
-            self._add_result(node, readers, down, None if node in never_up else up)
-        elif value in self._fixed.results:
-            self._pay_up(readers, SINK, up)
-        elif value not in self._fixed.fills and constant_of(value) is None:
-            self._pay_down(readers, SOURCE, down)
-        else:
-            self._pay_copy(readers, down)
+        return down, up
 
-    def _add_result(
-        self, producer: int, readers: Collection[int], down: int, up: int | None
-    ) -> None:
-        """Add what the result of a free group costs; None forbids to cast it up."""
+    def _add_wide(self, value: ir.Value) -> None:
+        """Add what it costs to read narrow what nobody makes so."""
+        constant = constant_of(value)
+        if constant is not None and is_copied(constant):
+            return  # stored twice instead
+        down, _ = self._paid(value)
+        if constant is None and value not in self._fixed.fills:
+            self._pay_down(self.readers(value), SOURCE, down)
+        else:
+            self._pay_copy(self.readers(value), down)
+
+    def _add_result(self, value: ir.Value, producer: int, *, may_rise: bool) -> None:
+        """Add what `value`, the result of a free group, costs, which may be cast up or must not."""
+        readers, (down, up) = self.readers(value), self._paid(value)
         self._pay_down(readers, producer, down)
-        if up is not None:
+        if may_rise:
             self._pay_up(readers, producer, up)
             return
         for reader in readers or (SOURCE,):  # nobody would read it narrow

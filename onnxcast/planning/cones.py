@@ -105,7 +105,9 @@ def _starts_cone(
 
 
 def _stays_whole(node: ir.Node, held: Meanings, cone: set[ir.Value], types: ElementTypes) -> bool:
-    if not (Meaning.CARRIER in held or Meaning.INTEGERS in held) or cone.isdisjoint(node.inputs):
+    if not cone or not (Meaning.CARRIER in held or Meaning.INTEGERS in held):
+        return False
+    if cone.isdisjoint(node.inputs):
         return False
     operands = list(_floats(node, types))
     inside = [value in cone for value in operands]
@@ -136,7 +138,9 @@ def _trace(
     node: ir.Node, held: Meanings, origins: _Origins, ends: Collection[ir.Value] = ()
 ) -> None:
     """Note where the results of a carrier come from; results in `ends` come from nowhere else."""
-    origin = _origin(_moved(node), origins) if Meaning.CARRIER in held else None
+    if Meaning.CARRIER not in held:
+        return
+    origin = _origin(_moved(node), origins)
     if origin is not None:
         origins.update((output, origin) for output in node.outputs if output not in ends)
 
@@ -200,7 +204,7 @@ def statistics_pins(nodes: Iterable[tuple[ir.Node, Meanings]], types: ElementTyp
 
 def _only(node: ir.Node, held: Meanings, sums: set[ir.Value], types: ElementTypes) -> bool:
     """Whether `node` computes or moves, element by element, nothing but sums and constants."""
-    if not (Meaning.ELEMENTWISE in held or Meaning.CARRIER in held):
+    if not sums or not (Meaning.ELEMENTWISE in held or Meaning.CARRIER in held):
         return False
     if sums.isdisjoint(node.inputs):
         return False

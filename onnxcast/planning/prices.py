@@ -3,9 +3,7 @@
 import onnx_ir as ir
 
 from onnxcast.formats import FLOAT32, Format
-from onnxcast.graph.edit import constant_of
 from onnxcast.graph.shapes import Shapes
-from onnxcast.planning.copies import is_copied
 from onnxcast.planning.groups import Group
 from onnxcast.targets import Chains, Target
 
@@ -32,14 +30,8 @@ class Prices:
         """Whether prices are in bits, not in Casts."""
         return self._shapes is not None
 
-    def of(self, value: ir.Value) -> tuple[int, int] | None:
-        """Prices of casting `value` down and up, in bits; a dimension not known counts 1.
-
-        None if nobody would cast it: a constant that is stored twice instead.
-        """
-        constant = constant_of(value)
-        if constant is not None and is_copied(constant):
-            return None
+    def of(self, value: ir.Value) -> tuple[int, int]:
+        """Prices of casting `value` down and up, in bits; a dimension not known counts 1."""
         if self._shapes is None:
             return 1, 1
         count = self._shapes.elements(value)
