@@ -62,7 +62,8 @@ def measure(model: ir.Model, target: Target, shapes: Shapes | None = None) -> Me
         shapes: Of the model before Casts were added, if they are known.
     """
     graphs, nodes = contents(model)
-    costs = cast_costs(model, target, shapes, nodes)
+    described = [node for node in nodes if node.attributes.data]  # the others have nothing to count
+    costs = cast_costs(model, target, shapes, described)
     initializers = (value.const_value for graph in graphs for value in graph.initializers.values())
     return Measure(
         nodes=len(nodes),
@@ -71,7 +72,7 @@ def measure(model: ir.Model, target: Target, shapes: Shapes | None = None) -> Me
         cast_bytes=costs.bytes,
         tensor_bytes=sum(
             tensor.nbytes
-            for tensor in (*initializers, *attribute_tensors(nodes))
+            for tensor in (*initializers, *attribute_tensors(described))
             if tensor is not None and tensor.dtype != ir.DataType.STRING
         ),
     )

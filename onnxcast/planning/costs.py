@@ -49,7 +49,7 @@ def cast_costs(
         model: The model.
         target: Prices Casts.
         shapes: Of the model; may be those before Casts were added.
-        nodes: All nodes of the model, if they are at hand.
+        nodes: All nodes of the model that have attributes, if they are at hand.
     """
     prices = [price for _, price in cast_prices(model, target, shapes, nodes)]
     return CastCosts(len(prices), sum(each.hops for each in prices), sum(p.bytes for p in prices))

@@ -8,8 +8,6 @@ After (float32r)::
 The hardware rounds what is marked; elsewhere the model runs as it is.
 """
 
-from collections.abc import Iterator
-
 import onnx_ir as ir
 
 from onnxcast import formats
@@ -96,22 +94,23 @@ def is_marked(model: ir.Model) -> bool:
 
 def forget_marks(model: ir.Model) -> None:
     """Remove all marks."""
-    for holder in list(_holders(model)):
-        holder.metadata_props.pop(FORMAT, None)
-        holder.metadata_props.pop(OPERANDS, None)
+    for notes in _notes(model):
+        notes.pop(FORMAT, None)
+        notes.pop(OPERANDS, None)
 
 
 def _marks(model: ir.Model) -> dict[int, str]:
-    notes = [holder.metadata_props for holder in _holders(model)]
     return {
         position: each.get(FORMAT, "") + each.get(OPERANDS, "")
-        for position, each in enumerate(notes)
+        for position, each in enumerate(_notes(model))
         if each and not _KEYS.isdisjoint(each)
     }
 
 
-def _holders(model: ir.Model) -> Iterator[ir.Node | ir.Value]:
-    """Whatever may bear a mark, in a fixed order."""
-    for node in model_nodes(model):
-        yield node
-        yield from node.outputs
+def _notes(model: ir.Model) -> list[dict[str, str]]:
+    """The metadata of whatever may bear a mark, in a fixed order."""
+    nodes = list(model_nodes(model))
+    return [
+        *(node.metadata_props for node in nodes),
+        *(value.metadata_props for node in nodes for value in node.outputs),
+    ]
