@@ -79,6 +79,7 @@ class Conversion:
         self.leaving: dict[ir.Node, str] = {}
         self._lock: Lock | None = None
         self._types: ElementTypes | None = None  # of the prepared model, if they are known
+        self._proto = source.proto  # of the model as long as it is as it was read
 
     def raise_opset(self, opset: str | int, samples: Samples | None, worker: Worker | None) -> None:
         """Raise the opset as far as asked for or needed, and check that nothing else changed.
@@ -116,7 +117,7 @@ class Conversion:
                         f"output {changed!r} changes when the opset is raised from {self._opset} "
                         f"to {version}: export the model at opset {version}"
                     )
-        self.model = raised
+        self.model, self._proto = raised, None
 
     def learn_types(self, samples: Samples, worker: Worker) -> None:
         """Ask onnxruntime for the types that no schema and no value_info tells."""
@@ -216,7 +217,7 @@ class Conversion:
 
     def plan(self) -> Plan:
         """The plan of the model as it is now."""
-        return make_plan(self.model, self._policy, self._target, self._types)
+        return make_plan(self.model, self._policy, self._target, self._types, self._proto)
 
     def narrow(self, origin: str, *, once: bool = True) -> Result:
         """Carry out the plan and check the result's structure.
@@ -225,7 +226,7 @@ class Conversion:
             origin: Where the samples come from, for the report.
             once: Whether the prepared model may be used up.
         """
-        prepared, found, types = self.model, list(self._findings), self._types
+        prepared, found, known = self.model, list(self._findings), (self._types, self._proto)
         if not once:
             self.model, self._types = prepared.clone(), None
         before = interface(self.model)
@@ -264,7 +265,8 @@ class Conversion:
         )
         result = Result(self.model, modified, report, self.original.holder)
         if not once:
-            self.model, self._findings, self._types = prepared, found, types
+            self.model, self._findings = prepared, found
+            self._types, self._proto = known
         return result
 
     def drawn(self, result: Result, *, asked: bool) -> Result:
@@ -288,17 +290,28 @@ class Conversion:
             tidies = isinstance(pass_, TidyPass)
             if tidies and is_tidy:
                 continue
-            if isinstance(pass_, PlannedPass | FoldCastsPass):
-                pass_.types = self._types
+            self._tell(pass_)
             with self.clock.step(type(pass_).__name__.removesuffix("Pass")):
                 modified = pass_(self.model).modified
             is_tidy = tidies or (is_tidy and not modified)
-            if isinstance(pass_, NormalisePass | PlannedPass):
-                self._types = pass_.types
-            elif modified:
-                self._types = None
-            self._modified |= modified
-            self._findings.extend(getattr(pass_, "findings", ()))
+            self._hear(pass_, modified=modified)
             if isinstance(pass_, PlannedPass):
                 plan = pass_.plan
         return plan
+
+    def _tell(self, pass_: ir.passes.InPlacePass) -> None:
+        """Tell `pass_` what is known of the model, so that it need not find it out."""
+        if isinstance(pass_, PlannedPass | FoldCastsPass):
+            pass_.types = self._types
+        if isinstance(pass_, PlannedPass):
+            pass_.proto = self._proto
+
+    def _hear(self, pass_: ir.passes.InPlacePass, *, modified: bool) -> None:
+        """Note what `pass_` found and did."""
+        if isinstance(pass_, NormalisePass | PlannedPass):
+            self._types = pass_.types
+        elif modified:
+            self._types = None
+        if modified:
+            self._modified, self._proto = True, None
+        self._findings.extend(getattr(pass_, "findings", ()))

@@ -19,6 +19,7 @@ from onnx import numpy_helper
 
 import onnxcast
 from onnxcast.graph.opsets import raise_opset
+from onnxcast.graph.shapes import Shapes
 from onnxcast.targets import GENERIC
 from onnxcast.verification.comparison import Tolerance
 from onnxcast.verification.session import Worker
@@ -632,7 +633,8 @@ def test_the_garbage_collector_is_as_it_was(found: bool) -> None:
     assert gc.isenabled()
 
 
-def test_shapes_that_only_the_costs_ask_for_are_those_of_the_source() -> None:
+@pytest.mark.parametrize("minimise", ["bytes", "casts"])  # by casts the plan asks for none at all
+def test_shapes_that_only_the_costs_ask_for_are_those_of_the_source(minimise: str) -> None:
     # All floats have a shape, so the plan asks for none; the whole numbers in front of a Cast lack
     # theirs, and the nodes behind it are others by the time that the result is measured.
     model = parsed(
@@ -649,9 +651,35 @@ def test_shapes_that_only_the_costs_ask_for_are_those_of_the_source() -> None:
         }"""
     )
     model.graph.initializer.append(weights(4, 4, "w"))
-    report = onnxcast.optimize(model, fp32_cast="all-fp16", verify=False).report
+    result = onnxcast.optimize(model, fp32_cast="all-fp16", minimise=minimise, verify=False)
+    report = result.report
     assert report.before.cast_bytes == 2 * 4
     assert report.after.cast_bytes > report.before.cast_bytes
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "as_read"),
+    [
+        ("y = Relu (x)", {}, True),
+        ("dead = Neg (x) y = Relu (x)", {}, False),
+        ("h = Cast <to = 1> (x) y = Relu (h)", {}, False),
+        ("y = Relu (x)", {"opset": 22}, False),
+    ],
+)
+def test_shapes_are_inferred_from_what_was_read_as_long_as_that_is_the_model(
+    monkeypatch: pytest.MonkeyPatch, text: str, options: dict[str, Any], as_read: bool
+) -> None:
+    given: list[onnx.ModelProto | None] = []
+
+    class Noted(Shapes):
+        def begin(self, proto: onnx.ModelProto | None = None) -> None:
+            given.append(proto)
+            super().begin(proto)
+
+    monkeypatch.setattr("onnxcast.planning.planner.Shapes", Noted)
+    source = parsed(f"g (float[N,8] x) => (float[N,8] y) {{ {text} }}", '"": 21')
+    onnxcast.optimize(source, fp32_cast="all-fp16", verify=False, **options)
+    assert [proto is not None for proto in given] == [as_read]
 
 
 def test_an_overload_that_is_a_function_is_no_op_of_the_same_name() -> None:

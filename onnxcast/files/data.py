@@ -22,7 +22,7 @@ from onnxcast.files.ahead import ahead
 from onnxcast.files.atomic import open_beside, settle
 from onnxcast.files.protos import parts, tensors
 from onnxcast.files.slots import Slot
-from onnxcast.files.weights import Job, NarrowedTensor, WidenedTensor, byte_jobs
+from onnxcast.files.weights import ConvertedTensor, Job, byte_jobs
 from onnxcast.files.wire import parse_file
 
 logger = logging.getLogger(__name__)
@@ -161,7 +161,7 @@ def _names(model: Path, name: str) -> bool:
 
 def source_tensor(tensor: ir.TensorProtocol) -> ir.ExternalTensor | None:
     """Return the tensor in a file that the numbers of `tensor` are read from, if there is one."""
-    while isinstance(tensor, NarrowedTensor | WidenedTensor):
+    while isinstance(tensor, ConvertedTensor):
         tensor = tensor.raw
     return tensor if isinstance(tensor, ir.ExternalTensor) else None
 
@@ -178,7 +178,7 @@ def _keyed(key: _Key, job: Job) -> tuple[_Key, npt.NDArray[Any]]:
 
 def _identity(tensor: ir.TensorProtocol) -> _Key:
     """Return what two tensors have in common exactly if they are the same stored numbers."""
-    if isinstance(tensor, NarrowedTensor | WidenedTensor):
+    if isinstance(tensor, ConvertedTensor):
         return (tensor.dtype, *_identity(tensor.raw))
     if isinstance(tensor, ir.ExternalTensor):
         return (tensor.path, tensor.offset or 0, tensor.dtype, tensor.nbytes)

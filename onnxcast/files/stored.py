@@ -13,7 +13,13 @@ import onnx_ir as ir
 
 
 class StoredTensor(ir.serde.TensorProtoTensor):
-    """A tensor of a proto that does not change any more."""
+    """A tensor of a proto that does not change any more.
+
+    Attributes:
+        measured: What is known of its numbers (see `onnxcast.files.ranges`), if anything is.
+    """
+
+    measured: object = None
 
     @functools.cached_property
     def dtype(self) -> ir.DataType:  # type: ignore[override] # read-only, as in the base
@@ -25,7 +31,7 @@ class StoredTensor(ir.serde.TensorProtoTensor):
         """The shape, which is frozen."""
         return super().shape
 
-    @property
+    @functools.cached_property
     def size(self) -> int:
         """How many elements there are."""
         return math.prod(self.raw.dims)

@@ -7,20 +7,18 @@ and round while those before it are written.
 
 __all__ = [
     "CHUNK_BYTES",
+    "ConvertedTensor",
     "Job",
     "NarrowedTensor",
-    "WeightRange",
     "WidenedTensor",
     "byte_jobs",
     "chunks",
-    "weight_range",
+    "element_jobs",
+    "in_one_piece",
     "write_bytes",
 ]
 
-import dataclasses
-import math
-import struct
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, Protocol, TypeAlias
 
@@ -31,7 +29,6 @@ import onnx_ir as ir
 from onnxcast import formats
 from onnxcast.errors import InputError
 from onnxcast.files.ahead import ahead
-from onnxcast.files.stored import StoredTensor
 
 CHUNK_BYTES = 2**20
 """The most bytes of a source tensor that one job holds: it stays in the cache of a core.
@@ -43,12 +40,6 @@ another; either takes longer.
 Job: TypeAlias = Callable[[], npt.NDArray[Any]]
 """Gives one piece of a tensor, flat."""
 
-_MEASURED = "onnxcast.range"
-
-_MAGNITUDE = np.uint32(0x7FFFFFFF)
-_INFINITY = np.uint32(0x7F800000)
-_BITS, _FLOATS = struct.Struct("2I"), struct.Struct("2f")
-
 
 class Sink(Protocol):
     """What bytes are written to: any binary file."""
@@ -57,7 +48,7 @@ class Sink(Protocol):
         """Take all of `data`."""
 
 
-class _View(ir.Tensor[ir.TensorProtocol]):
+class ConvertedTensor(ir.Tensor[ir.TensorProtocol]):
     """A view of a float tensor in another format, converted whenever it is read.
 
     Shape, doc string, metadata and, unless another is given, name are the source's; `raw` is the
@@ -83,7 +74,7 @@ class _View(ir.Tensor[ir.TensorProtocol]):
 
     def numpy(self) -> npt.NDArray[Any]:
         """Return the whole tensor, converted, in the storage dtype."""
-        source = _whole(self.raw)
+        source = in_one_piece(self.raw)
         if source is not None:
             return self.convert(source)
         whole = np.empty(self.size, self.dtype.numpy())
@@ -114,7 +105,7 @@ class _View(ir.Tensor[ir.TensorProtocol]):
         return f"{self._repr_base()}(name={self.name!r}, source={type(self.raw).__name__})"
 
 
-class NarrowedTensor(_View):
+class NarrowedTensor(ConvertedTensor):
     """A view of a float tensor in a narrower format, rounded whenever it is read.
 
     Rounding is that of `onnxcast.formats.to_storage`: to nearest even, float8 saturates.
@@ -133,7 +124,7 @@ class NarrowedTensor(_View):
         return formats.to_storage(piece, formats.of(self.dtype))
 
 
-class WidenedTensor(_View):
+class WidenedTensor(ConvertedTensor):
     """A view of a narrow float tensor in float32, which is exact."""
 
     def __init__(self, source: ir.TensorProtocol) -> None:
@@ -156,7 +147,7 @@ def chunks(tensor: ir.TensorProtocol) -> Iterator[npt.NDArray[Any]]:
     Raises:
         InputError: The external data cannot be read, or ends early.
     """
-    return ahead(_jobs(tensor))
+    return ahead(element_jobs(tensor))
 
 
 def write_bytes(tensor: ir.TensorProtocol, file: Sink) -> None:
@@ -179,14 +170,14 @@ def byte_jobs(tensor: ir.TensorProtocol) -> Iterator[Job]:
     elif tensor.dtype.bitwidth % 8:
         yield lambda: np.frombuffer(tensor.tobytes(), np.uint8)
     else:
-        for job in _jobs(tensor):
+        for job in element_jobs(tensor):
             yield partial(_bytes_of, job)
 
 
-def _jobs(tensor: ir.TensorProtocol) -> Iterator[Job]:
+def element_jobs(tensor: ir.TensorProtocol) -> Iterator[Job]:
     """Yield jobs that give the elements of `tensor`, each up to `CHUNK_BYTES` of its source."""
-    if isinstance(tensor, _View):
-        for job in _jobs(tensor.raw):
+    if isinstance(tensor, ConvertedTensor):
+        for job in element_jobs(tensor.raw):
             yield partial(_converted, job, tensor)
     elif isinstance(tensor, ir.ExternalTensor):
         yield from _file_jobs(tensor, tensor.dtype.numpy(), tensor.size)
@@ -197,7 +188,7 @@ def _jobs(tensor: ir.TensorProtocol) -> Iterator[Job]:
             yield partial(flat.__getitem__, slice(start, start + step))
 
 
-def _converted(job: Job, view: _View) -> npt.NDArray[Any]:
+def _converted(job: Job, view: ConvertedTensor) -> npt.NDArray[Any]:
     return view.convert(job())
 
 
@@ -241,74 +232,9 @@ def _fill(buffer: memoryview, file: Any, tensor: ir.ExternalTensor) -> None:
         buffer = buffer[count:]
 
 
-@dataclasses.dataclass(frozen=True)
-class WeightRange:
-    """How large and how small the numbers of a tensor are.
-
-    Attributes:
-        finite_absmax: The largest finite magnitude; 0 if there is none.
-        smallest_nonzero: The smallest magnitude above 0, subnormals included; inf if there is none.
-        has_nonfinite: Whether an infinity or a NaN is among them.
-    """
-
-    finite_absmax: float
-    smallest_nonzero: float
-    has_nonfinite: bool
-
-
-def weight_range(tensor: ir.TensorProtocol) -> WeightRange:
-    """Measure a float32 tensor of any size, chunk by chunk; one from a file is measured once.
-
-    Raises:
-        InputError: As `chunks`.
-    """
-    assert tensor.dtype is ir.DataType.FLOAT, tensor.dtype
-    # Of the class, as tensors are protocols, which take their time to answer.
-    if not issubclass(type(tensor), (ir.ExternalTensor, StoredTensor)):
-        return _measured_anew(tensor)  # the caller's, who may change it
-    known = tensor.meta.get(_MEASURED)
-    if not isinstance(known, WeightRange):
-        known = tensor.meta[_MEASURED] = _measured_anew(tensor)
-    return known
-
-
-def _measured_anew(tensor: ir.TensorProtocol) -> WeightRange:
-    whole = _whole(tensor)
-    return _measured(_jobs(tensor)) if whole is None else _range_of(whole.reshape(-1))
-
-
-def _whole(tensor: ir.TensorProtocol) -> npt.NDArray[Any] | None:
+def in_one_piece(tensor: ir.TensorProtocol) -> npt.NDArray[Any] | None:
     """All of a tensor in memory that is too small to be read in chunks; else None."""
-    if issubclass(type(tensor), (ir.ExternalTensor, _View)):
+    if issubclass(type(tensor), (ir.ExternalTensor, ConvertedTensor)):
         return None
     array = tensor.numpy()
     return array if 0 < array.nbytes <= CHUNK_BYTES else None
-
-
-def _measured(jobs: Iterable[Job]) -> WeightRange:
-    found = list(ahead(partial(_range_of_job, job) for job in jobs))
-    return WeightRange(
-        max((each.finite_absmax for each in found), default=0.0),
-        min((each.smallest_nonzero for each in found), default=math.inf),
-        any(each.has_nonfinite for each in found),
-    )
-
-
-def _range_of_job(job: Job) -> WeightRange:
-    return _range_of(job())
-
-
-def _range_of(piece: npt.NDArray[Any]) -> WeightRange:
-    # Magnitudes are ordered as their bits are; integers make this several times faster.
-    bits = piece.view(np.uint32) & _MAGNITUDE
-    largest = np.maximum.reduce(bits)
-    has_nonfinite = bool(largest >= _INFINITY)
-    if has_nonfinite:
-        bits = bits[bits < _INFINITY]
-        largest = bits.max(initial=0)
-    if largest == 0:
-        return WeightRange(0.0, math.inf, has_nonfinite)
-    bits -= np.uint32(1)  # 0 becomes the largest number
-    smallest = np.minimum.reduce(bits) + np.uint32(1)
-    finite_absmax, smallest_nonzero = _FLOATS.unpack(_BITS.pack(largest, smallest))
-    return WeightRange(finite_absmax, smallest_nonzero, has_nonfinite)

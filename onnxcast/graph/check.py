@@ -181,26 +181,15 @@ def look_for_fault(model: ir.Model, *, full: bool) -> Callable[[], str]:
             f"onnx_ir cannot write this model ({_one_line(cause)}); wanted text in UTF-8 and types "
             "that ONNX has; take that part out of the model"
         ) from None
-    disagreement = aside(functools.partial(_disagreement, proto)) if full else lambda: ""
-    # The basic check runs here meanwhile: it takes nothing at its word.
-    return lambda: _flaw(proto) or disagreement()
+    return aside(functools.partial(_said, proto, full=full))
 
 
-def _flaw(proto: onnx.ModelProto) -> str:
-    """What the basic check says."""
+def _said(proto: onnx.ModelProto, *, full: bool) -> str:
+    """What the checker says; the basic check's word where inference dies of the model."""
     try:
-        onnx.checker.check_model(proto)
-    except (onnx.checker.ValidationError, ValueError) as error:
-        return _one_line(error)
-    return ""
-
-
-def _disagreement(proto: onnx.ModelProto) -> str:
-    """What speaks against the types and shapes; "" if nothing, or onnx dies of the model."""
-    try:
-        native.check_types(proto)
+        native.check(proto, full=full)
     except native.NativeFailure as failure:
-        return "" if failure.died else _one_line(failure)
+        return _said(proto, full=False) if failure.died and full else _one_line(failure)
     return ""
 
 

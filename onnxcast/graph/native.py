@@ -1,4 +1,4 @@
-"""onnx's inference of types and shapes and version converter, in a process of their own.
+"""onnx's shape inference, full check and version converter, in a process of their own.
 
 They are C++ that takes models at their word: on one whose nodes are not what their ops ask for they
 may crash, never end, or take all memory. The process has limits; after it died there is another.
@@ -21,7 +21,7 @@ from google.protobuf.message import EncodeError  # type: ignore[import-untyped] 
 
 from onnxcast.graph import native_child
 
-__all__ = ["NativeFailure", "check_types", "convert_version", "dismiss", "infer_shapes"]
+__all__ = ["NativeFailure", "check", "convert_version", "dismiss", "infer_shapes"]
 
 _EXIT_SECONDS = 0.2
 """How long an idle child has to leave; one that a fork holds back is killed, and loses nothing."""
@@ -60,20 +60,23 @@ def infer_shapes(
     return _model(_ask("shape_inference", "infer_shapes", model, strict, strict, data_prop))
 
 
-def check_types(model: onnx.ModelProto) -> None:
-    """What `onnx.checker` does beyond its basic check: types and shapes must agree.
+def check(model: onnx.ModelProto, *, full: bool) -> None:
+    """Let onnx's checker look at `model`.
+
+    Args:
+        model: It is not changed.
+        full: Whether shapes and types are inferred and must agree with the declared ones.
 
     Raises:
-        NativeFailure: They do not.
+        NativeFailure: It finds a fault.
     """
-    strictly = True, True, False
     try:
-        _ask("shape_inference", "infer_shapes", model, *strictly)
+        _ask("checker", "check_model", model, full)
     except NativeFailure as failure:
         if failure.died:
             raise
         # It lived, so it is safe to ask here, where more schemas may be registered.
-        _call_here(("shape_inference", "infer_shapes", strictly), model.SerializeToString())
+        _call_here(("checker", "check_model", (full,)), model.SerializeToString())
 
 
 def convert_version(model: onnx.ModelProto, version: int) -> onnx.ModelProto:

@@ -64,22 +64,25 @@ class Shapes:
         proto = infer()
         return {} if proto is None else dict(_counts(self._model.graph, proto.graph))
 
-    def begin(self) -> None:
+    def begin(self, proto: onnx.ModelProto | None = None) -> None:
         """Let onnx infer from now on, beside what is done until the first shape is asked for.
 
         The model must not change before `finish`.
+
+        Args:
+            proto: The same model as a proto, if it is at hand: to make one takes time.
         """
         if any(v.shape is None for node in main_nodes(self._model) for v in node.outputs):
-            self._begun = aside(self._infer())
+            self._begun = aside(self._infer(proto))
 
     def finish(self) -> None:
         """Take what was begun, as it names and counts the nodes that are there now."""
         if self._begun is not None:
             _ = self._inferred
 
-    def _infer(self) -> Callable[[], onnx.ModelProto | None]:
+    def _infer(self, proto: onnx.ModelProto | None = None) -> Callable[[], onnx.ModelProto | None]:
         try:
-            proto = skeleton(self._model)
+            proto = proto or skeleton(self._model)
         except (ValueError, ir.serde.SerdeError) as error:  # a shape is a bonus
             _logger.info("shapes not inferred: %s", error)
             return lambda: None
@@ -117,11 +120,12 @@ def _named_counts(proto: onnx.GraphProto) -> Iterator[tuple[str, int]]:
     known: dict[bytes, int] = {}
     for info in (*proto.value_info, *proto.output):
         type_ = info.type.tensor_type
-        if type_.HasField("shape"):
-            shape = type_.shape.SerializeToString()
-            if shape not in known:
-                known[shape] = math.prod(map(_count, type_.shape.dim))
-            yield info.name, known[shape]
+        shape = type_.shape.SerializeToString()
+        if not (shape or type_.HasField("shape")):
+            continue
+        if shape not in known:
+            known[shape] = math.prod(map(_count, type_.shape.dim))
+        yield info.name, known[shape]
 
 
 def _count(dim: onnx.TensorShapeProto.Dimension) -> int:

@@ -3,6 +3,7 @@
 `onnx_ir.to_proto` writes all of a model; half of its time goes into what no inference looks at.
 """
 
+import functools
 from collections.abc import Iterable, Iterator, Mapping
 
 import onnx
@@ -106,11 +107,18 @@ def _add_whole(graph: ir.Graph, proto: onnx.GraphProto, *, as_inputs: bool) -> N
             ir.serde.serialize_tensor_into(copy, in_memory(tensor))
             copy.name = name
         elif not value.is_graph_input():
-            type_ = proto.input.add(name=name).type.tensor_type
-            type_.elem_type = tensor.dtype
-            type_.shape.SetInParent()  # also of a scalar
-            for size in tensor.shape.numpy():
-                type_.shape.dim.add(dim_value=size)
+            proto.input.add(name=name).type.CopyFrom(_type(tensor.dtype, tensor.shape.numpy()))
+
+
+@functools.lru_cache(64)
+def _type(dtype: ir.DataType, sizes: tuple[int, ...]) -> onnx.TypeProto:
+    """A tensor's type; most of the weights of a model have one of few."""
+    type_ = onnx.TypeProto()
+    type_.tensor_type.elem_type = dtype
+    type_.tensor_type.shape.SetInParent()  # also of a scalar
+    for size in sizes:
+        type_.tensor_type.shape.dim.add(dim_value=size)
+    return type_
 
 
 def in_memory(tensor: ir.TensorProtocol) -> ir.TensorProtocol:
@@ -157,6 +165,8 @@ def _attribute(attribute: ir.Attr, proto: onnx.AttributeProto, *, whole: bool) -
         proto.name, proto.type = attribute.name, onnx.AttributeProto.GRAPHS
         for graph in attribute.as_graphs():
             yield graph, proto.graphs.add()
+    elif attribute.type is ir.AttributeType.INT:  # most, as of all Casts
+        proto.name, proto.type, proto.i = attribute.name, onnx.AttributeProto.INT, attribute.value
     elif whole and attribute.type is ir.AttributeType.TENSOR:
         held = in_memory(attribute.as_tensor())
         ir.serde.serialize_attribute_into(proto, ir.AttrTensor(attribute.name, held))

@@ -36,7 +36,7 @@ from onnxcast.graph.edit import (
     set_constant,
 )
 from onnxcast.graph.schemas import Schemas
-from onnxcast.graph.walk import scopes
+from onnxcast.graph.walk import model_nodes, scopes
 from onnxcast.planning import is_copied
 
 __all__ = ["ShrinkGuard", "ShrinkInitializersPass"]
@@ -70,10 +70,15 @@ class ShrinkInitializersPass(ir.passes.InPlacePass):
     def call(self, model: ir.Model) -> ir.passes.PassResult:
         """Visit every constant of every scope of `model`."""
         self.findings = []
+        named = (node for node in model_nodes(model) if node.op_type == "Cast")
+        cast = {node.inputs[0] for node in named if _narrows(node)}
+        if not cast:
+            return ir.passes.PassResult(model, False)
         schemas = Schemas(model)
         constants = list(_constants(model))
-        casts = {value: list(filter(_narrows, value.consumers())) for value in constants}
-        guards = {value: _guard(value, each, schemas) for value, each in casts.items() if each}
+        read = (value for value in constants if value in cast)
+        casts = {value: list(filter(_narrows, value.consumers())) for value in read}
+        guards = {value: _guard(value, each, schemas) for value, each in casts.items()}
         free = {v: _target(casts[v][0]) for v, guard in guards.items() if guard is None}
         _guard_shared(guards, free, constants)
         names = Names(model) if any(guards.values()) else None

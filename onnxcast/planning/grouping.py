@@ -34,8 +34,8 @@ _PLAIN = frozenset(
 """Attributes that can be compared as they are."""
 
 
-def find_groups(graphs: Iterable[ir.Graph], types: ElementTypes) -> list[Group]:
-    """All float32 groups of `graphs`, which hold outer scopes before inner ones.
+def find_groups(nodes: Iterable[ir.Node], types: ElementTypes) -> list[Group]:
+    """All float32 groups of `nodes`, those of outer scopes before those of inner ones.
 
     A Constant is no group: it is an operand like an initializer.
 
@@ -43,7 +43,7 @@ def find_groups(graphs: Iterable[ir.Graph], types: ElementTypes) -> list[Group]:
     out: those come from groups of kind TIED or CONTROL_FLOW, which come before what is inside.
     """
     finder = _Finder(types)
-    return [group for graph in graphs for node in graph for group in finder.of(node)]
+    return [group for node in nodes for group in finder.of(node)]
 
 
 _Pattern = tuple[str, tuple[int, ...], tuple[int, ...], bool, object]

@@ -3,6 +3,7 @@
 import dataclasses
 from typing import ClassVar
 
+import onnx
 import onnx_ir as ir
 
 from onnxcast.diagnostics import Diagnostic
@@ -28,6 +29,7 @@ class PlannedPass(ir.passes.InPlacePass):
             and all without it, are cast.
         types: Of the model that it is called with, if they are known; after a call of what came of
             it, unless there are functions.
+        proto: The model that it is called with as a proto, if that is at hand; for one call.
         plan: The plan of the last call; None before.
         findings: A finding per Cast that the last call added, and per constant that it stored.
     """
@@ -38,6 +40,7 @@ class PlannedPass(ir.passes.InPlacePass):
     target: Target = GENERIC
     store: Store | None = None
     types: ElementTypes | None = dataclasses.field(default=None, repr=False, compare=False)
+    proto: onnx.ModelProto | None = dataclasses.field(default=None, repr=False, compare=False)
     plan: Plan | None = dataclasses.field(default=None, init=False, repr=False, compare=False)
     findings: list[Diagnostic] = dataclasses.field(
         default_factory=list, init=False, repr=False, compare=False
@@ -48,7 +51,8 @@ class PlannedPass(ir.passes.InPlacePass):
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
         """Plan and place."""
-        self.plan = make_plan(model, self.policy, self.target, self.types)
+        proto, self.proto = self.proto, None
+        self.plan = make_plan(model, self.policy, self.target, self.types, proto)
         self.findings, modified, types = carry_out(model, self.plan, self.store)
         self.types = None if model.functions else self.plan.types.changed(model, types)
         # Once constants are rounded and values cast, the cause may not be seen any more.

@@ -1,7 +1,9 @@
 """Make the plan: what each group gets by itself, and then what its neighbours make of it."""
 
+import onnx
 import onnx_ir as ir
 
+from onnxcast.files import measure_small
 from onnxcast.graph.shapes import Shapes
 from onnxcast.graph.types import ElementTypes
 from onnxcast.graph.walk import contents, label
@@ -19,7 +21,11 @@ __all__ = ["make_plan"]
 
 
 def make_plan(
-    model: ir.Model, policy: Policy, target: Target, types: ElementTypes | None = None
+    model: ir.Model,
+    policy: Policy,
+    target: Target,
+    types: ElementTypes | None = None,
+    proto: onnx.ModelProto | None = None,
 ) -> Plan:
     """Decide for each float32 group of `model` which format it gets.
 
@@ -28,6 +34,7 @@ def make_plan(
         policy: Scope, format, and what is kept wide or narrowed regardless.
         target: Tells the operand types of matmul-like ops.
         types: Of `model` as it is, but for what is in functions, if they are known.
+        proto: `model` as a proto, if it is at hand.
 
     Raises:
         InputError: A pattern that matches nothing (with the nearest names), or contradicts another.
@@ -37,13 +44,14 @@ def make_plan(
     policy.selection.check(nodes)
     shapes = Shapes(model)
     if policy.format is not None and policy.minimise is Minimise.BYTES:
-        shapes.begin()
+        shapes.begin(proto)
     if types is None or model.functions:
         types = ElementTypes(model, in_functions=specialised)
-    groups = find_groups(graphs, types)
+    groups = find_groups(nodes, types)
     labels = {group.node: label(group.node) for group in groups if not group.node.name}
     if policy.format is None:
         return Plan(dict.fromkeys(groups, wide(Reason.SCOPE)), types, labels, shapes)
+    measure_small(value.const_value for graph in graphs for value in graph.initializers.values())
     choices = _choices(nodes, policy)
     told = [(node, meanings_of(node)) for node in nodes]
     decider = Decider(model, told, policy, target, types)

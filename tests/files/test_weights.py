@@ -1,5 +1,4 @@
 import io
-import math
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,7 +8,7 @@ import pytest
 
 from onnxcast import formats
 from onnxcast.errors import InputError
-from onnxcast.files import NarrowedTensor, WeightRange, chunks, weight_range, weights
+from onnxcast.files import NarrowedTensor, chunks, weight_range, weights
 
 NARROW = [
     ir.DataType.FLOAT16,
@@ -161,58 +160,3 @@ def test_external_data_that_ends_early_or_is_gone_is_an_input_error(tmp_path: Pa
     (tmp_path / "w.data").unlink()
     with pytest.raises(InputError, match=r"cannot be read \(No such file"):
         list(chunks(tensor))
-
-
-@KINDS
-@pytest.mark.parametrize(
-    ("values", "expected"),
-    [
-        ([], WeightRange(0.0, math.inf, False)),
-        ([0.0, -0.0], WeightRange(0.0, math.inf, False)),
-        ([0.0, -3.0, 0.25], WeightRange(3.0, 0.25, False)),
-        ([math.inf, math.nan, -math.inf], WeightRange(0.0, math.inf, True)),
-        ([math.nan, -2.0, 0.0], WeightRange(2.0, 2.0, True)),
-        ([-math.inf, 5.0, -1e-3], WeightRange(5.0, float(np.float32(1e-3)), True)),
-        ([-(2.0**-149), 1.0], WeightRange(1.0, 2.0**-149, False)),
-        ([-(2.0**127), 2.0**126], WeightRange(2.0**127, 2.0**126, False)),
-    ],
-)
-def test_weight_range(
-    make: Make, values: list[float], expected: WeightRange, tmp_path: Path
-) -> None:
-    assert weight_range(make(np.array(values, "f4"), tmp_path, 7)) == expected
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_weight_range_equals_the_plain_computation_over_many_chunks(seed: int) -> None:
-    generator = np.random.default_rng(seed)
-    values = generator.integers(0, 2**32, 10 * CHUNK + 5, dtype=np.uint32).view(np.float32)
-    values[generator.integers(0, values.size, 50)] = 0
-    finite = np.abs(values[np.isfinite(values)])
-    found = weight_range(ir.tensor(values))
-    assert found.finite_absmax == finite.max()
-    assert found.smallest_nonzero == finite[finite > 0].min()
-    assert found.has_nonfinite == (finite.size < values.size)
-
-
-def test_weight_range_leaves_the_tensor_alone() -> None:
-    values = numbers(200).reshape(10, 20)
-    before = values.copy()
-    weight_range(ir.tensor(values.T))
-    assert np.array_equal(values, before)
-
-
-def test_a_tensor_in_a_file_is_measured_once(tmp_path: Path) -> None:
-    tensor = external(numbers(1000), tmp_path, 0)
-    measured = weight_range(tensor)
-    (tmp_path / "w.data").unlink()
-    assert weight_range(tensor) == measured
-
-
-def test_a_tensor_in_memory_is_measured_as_it_is() -> None:
-    values = numbers(1000)
-    tensor = ir.tensor(values)
-    weight_range(tensor)
-    values[0] = 1e30
-    assert weight_range(tensor).finite_absmax == np.float32(1e30)
-    assert not tensor.meta

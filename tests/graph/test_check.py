@@ -153,29 +153,6 @@ def test_the_checker_leaves_the_initializers_in_their_order(full: bool) -> None:
     assert list(model.graph.initializers) == names
 
 
-@pytest.mark.parametrize("full", [True, False])
-def test_a_schema_that_is_registered_here_counts(full: bool) -> None:
-    formal = onnx.defs.OpSchema.FormalParameter
-    schema = onnx.defs.OpSchema(
-        "OnlyHere",
-        "",
-        1,
-        inputs=[formal("x", "T")],
-        outputs=[formal("y", "T")],
-        type_constraints=[("T", ["tensor(float)"], "")],
-    )
-    model = ir.from_onnx_text(
-        """<ir_version: 8, opset_import: ["": 17]>
-        g (float[2] x) => (float[3] y) { y = OnlyHere (x) }"""
-    )
-    assert "OnlyHere" in fault(model, full=full)
-    onnx.defs.register_schema(schema)
-    try:
-        assert fault(model, full=full) == ""
-    finally:
-        onnx.defs.deregister_schema("OnlyHere", 1, "")
-
-
 def test_a_map_between_two_ops_is_valid() -> None:
     proto = classifier()
     (zip_map,) = (node for node in proto.graph.node if node.op_type == "ZipMap")

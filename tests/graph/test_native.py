@@ -10,7 +10,7 @@ import onnx
 import pytest
 
 from onnxcast.graph import native, native_child
-from onnxcast.graph.native import NativeFailure, check_types, convert_version, infer_shapes
+from onnxcast.graph.native import NativeFailure, check, convert_version, infer_shapes
 
 MODEL = """<ir_version: 8, opset_import: ["" : 17]> g (float[2, N] x) => (float[N, 2] y)
     { a = Transpose (x) y = Relu (a) }"""
@@ -43,23 +43,26 @@ def test_the_same_is_converted_as_in_this_process() -> None:
 
 
 def test_faults_are_told() -> None:
-    check_types(model())
+    check(model(), full=True)
     wrong = model(MODEL.replace("[N, 2] y", "[N, 3, 4] y"))
-    for fails in (lambda: check_types(wrong), lambda: infer_shapes(wrong, strict=True)):
+    check(wrong, full=False)
+    for fails in (lambda: check(wrong, full=True), lambda: infer_shapes(wrong, strict=True)):
         with pytest.raises(NativeFailure, match="rank") as caught:
             fails()
         assert not caught.value.died
+    with pytest.raises(NativeFailure, match="opset_import"):
+        check(onnx.ModelProto(ir_version=8), full=False)
 
 
 def test_there_is_another_child_after_one_died() -> None:
     for _ in range(3):
         die()
-        check_types(model())
+        check(model(), full=True)
 
 
 def said(text: str) -> str:
     try:
-        check_types(model(text))
+        check(model(text), full=True)
     except NativeFailure as failure:
         return str(failure)
     return ""
@@ -91,8 +94,8 @@ def test_an_interrupted_request_leaves_no_reply_behind(monkeypatch: pytest.Monke
     with monkeypatch.context() as patch:
         patch.setattr(native, "_exchange", interrupted)
         with pytest.raises(KeyboardInterrupt):
-            check_types(model())
-    check_types(model())
+            check(model(), full=False)
+    check(model(), full=False)
 
 
 def limited(code: str) -> subprocess.CompletedProcess[bytes]:
@@ -135,18 +138,38 @@ def test_onnx_runs_in_this_process_where_none_can_be_started(
     monkeypatch.setattr(sys, name, value, raising=False)
     assert infer_shapes(model()) == onnx.shape_inference.infer_shapes(model())
     with pytest.raises(NativeFailure, match="rank") as caught:
-        check_types(model(MODEL.replace("[N, 2] y", "[N, 3, 4] y")))
+        check(model(MODEL.replace("[N, 2] y", "[N, 3, 4] y")), full=True)
     assert not caught.value.died
     assert process._child is None
 
 
 def test_a_child_that_was_killed_while_idle_costs_no_answer() -> None:
-    check_types(model())
+    check(model(), full=True)
     child = native._process(os.getpid())._child
     assert child is not None
     child.kill()
     child.wait()
-    check_types(model())
+    check(model(), full=True)
+
+
+def test_a_schema_that_is_registered_here_counts() -> None:
+    formal = onnx.defs.OpSchema.FormalParameter
+    schema = onnx.defs.OpSchema(
+        "OnlyHere",
+        "",
+        1,
+        inputs=[formal("x", "T")],
+        outputs=[formal("y", "T")],
+        type_constraints=[("T", ["tensor(float)"], "")],
+    )
+    known = model(MODEL.replace("Relu", "OnlyHere"))
+    with pytest.raises(NativeFailure, match="OnlyHere"):
+        check(known, full=False)
+    onnx.defs.register_schema(schema)
+    try:
+        check(known, full=False)
+    finally:
+        onnx.defs.deregister_schema("OnlyHere", 1, "")
 
 
 def test_threads_share_one_child() -> None:

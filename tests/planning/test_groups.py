@@ -1,7 +1,7 @@
 """A group is one type variable of one node; only float32 ones are listed."""
 
 from onnxcast.graph.types import ElementTypes
-from onnxcast.graph.walk import main_graphs
+from onnxcast.graph.walk import main_nodes
 from onnxcast.planning.grouping import find_groups
 from onnxcast.planning.groups import Group, Kind
 from tests.planning.plans import load
@@ -9,7 +9,7 @@ from tests.planning.plans import load
 
 def groups(text: str, opset: int = 21) -> list[Group]:
     model = load(text, opset)
-    return find_groups(main_graphs(model), ElementTypes(model))
+    return find_groups(main_nodes(model), ElementTypes(model))
 
 
 def described(found: list[Group]) -> list[tuple[str, str, tuple[int, ...], tuple[int, ...]]]:

@@ -6,7 +6,7 @@ import pytest
 
 from onnxcast.formats import BFLOAT16, FLOAT16, Format
 from onnxcast.graph.types import ElementTypes
-from onnxcast.graph.walk import main_graphs
+from onnxcast.graph.walk import main_nodes
 from onnxcast.planning.grouping import find_groups
 from onnxcast.planning.groups import Group, Kind
 from onnxcast.planning.legality import Legality, Why
@@ -29,14 +29,14 @@ def verdicts(text: str, format_: Format = FLOAT16, opset: int = 21) -> dict[str,
     legality = Legality(types)
     return {
         f"{group.node.op_type} {group.variable}": _told(legality.why_not(group, format_))
-        for group in find_groups(main_graphs(model), types)
+        for group in find_groups(main_nodes(model), types)
         if group.kind is Kind.SCHEMA
     }
 
 
 def groups(text: str, opset: int = 21) -> list[Group]:
     model = load(text, opset)
-    return find_groups(main_graphs(model), ElementTypes(model))
+    return find_groups(main_nodes(model), ElementTypes(model))
 
 
 def members(text: str, opset: int = 21) -> list[tuple[str, tuple[int, ...], tuple[int, ...]]]:
@@ -198,7 +198,7 @@ def tree(dtype: int) -> onnx.ModelProto:
 def test_a_tensor_in_an_attribute_ties_the_type_of_the_operand() -> None:
     model = ir.from_proto(tree(onnx.TensorProto.FLOAT))
     types = ElementTypes(model)
-    [group] = find_groups(main_graphs(model), types)
+    [group] = find_groups(main_nodes(model), types)
     refused = _told(Legality(types).why_not(group, FLOAT16))
     assert refused == (SCHEMA, "TreeEnsemble-5 ties T to another type")
 
