@@ -14,10 +14,17 @@ from onnxcast.errors import RefusedError
 from onnxcast.files import Source
 from onnxcast.files.temporary import TemporaryFolder
 from onnxcast.graph.opsets import onnx_opset, wanted_opset
+from onnxcast.graph.shapes import Shapes
 from onnxcast.graph.types import ElementTypes
 from onnxcast.lock import Lock
 from onnxcast.original import Original
-from onnxcast.passes import FoldCastsPass, LegaliseCastsPass, NormalisePass, TidyPass
+from onnxcast.passes import (
+    FoldCastsPass,
+    LegaliseCastsPass,
+    LowerBoolCastsPass,
+    NormalisePass,
+    TidyPass,
+)
 from onnxcast.pipeline import narrowing_passes, preparing_passes
 from onnxcast.planning import (
     Plan,
@@ -46,6 +53,9 @@ __all__ = ["Conversion"]
 
 logger = logging.getLogger(__name__)
 
+_TYPED = (PlannedPass, FoldCastsPass, LowerBoolCastsPass, LegaliseCastsPass)
+"""Passes that can be told the element types of the model."""
+
 
 class Conversion:
     """One conversion: what is known so far, from the source to the result.
@@ -72,7 +82,7 @@ class Conversion:
         self.clock = clock
         self._request = request or {}
         self._opset = onnx_opset(source.model)
-        self._before = measure(source.model, target)
+        self._before = measure(source.model, target, Shapes(source.model, source.proto))
         self._findings: list[Diagnostic] = []
         self._modified = False
         self._ranges: Mapping[str, Range] = {}
@@ -80,6 +90,7 @@ class Conversion:
         self._lock: Lock | None = None
         self._types: ElementTypes | None = None  # of the prepared model, if they are known
         self._proto = source.proto  # of the model as long as it is as it was read
+        self._shapes: Shapes | None = None  # of the model as it is, or before Casts were added
 
     def raise_opset(self, opset: str | int, samples: Samples | None, worker: Worker | None) -> None:
         """Raise the opset as far as asked for or needed, and check that nothing else changed.
@@ -230,7 +241,7 @@ class Conversion:
         if not once:
             self.model, self._types = prepared.clone(), None
         before = interface(self.model)
-        passes = narrowing_passes(self._policy, self._target)
+        passes, self._shapes = narrowing_passes(self._policy, self._target), Shapes(self.model)
         plan = self._run(passes)
         legalised = (each for each in passes if isinstance(each, LegaliseCastsPass))
         chains = [route for each in legalised for route in each.routes if route.stands]
@@ -239,8 +250,9 @@ class Conversion:
             kept = is_kept(before, self.model, but_for_types=self._policy.io_types.changes)
             assert kept, "graph inputs and outputs must not change"
             finish_check = check_valid(self.model, self.original)
-            after = measure(self.model, self._target, None if plan is None else plan.shapes)
-            not_taken = list(unmultiplied(self.model, self._target))
+            types = ElementTypes(self.model, in_functions=True) if self._target.casts else None
+            after = measure(self.model, self._target, self._shapes, types)
+            not_taken = list(unmultiplied(self.model, self._target, types))
             finish_check()
             check_target(self.model, self._target)
         if plan is not None and self._lock is not None:
@@ -295,16 +307,18 @@ class Conversion:
                 modified = pass_(self.model).modified
             is_tidy = tidies or (is_tidy and not modified)
             self._hear(pass_, modified=modified)
-            if isinstance(pass_, PlannedPass):
-                plan = pass_.plan
+            if isinstance(pass_, PlannedPass) and pass_.plan is not None:
+                plan, self._shapes = pass_.plan, pass_.plan.shapes
         return plan
 
     def _tell(self, pass_: ir.passes.InPlacePass) -> None:
         """Tell `pass_` what is known of the model, so that it need not find it out."""
-        if isinstance(pass_, PlannedPass | FoldCastsPass):
+        if isinstance(pass_, _TYPED) and not self.model.functions:
             pass_.types = self._types
         if isinstance(pass_, PlannedPass):
             pass_.proto = self._proto
+        elif isinstance(pass_, LegaliseCastsPass):
+            pass_.shapes = self._shapes
 
     def _hear(self, pass_: ir.passes.InPlacePass, *, modified: bool) -> None:
         """Note what `pass_` found and did."""

@@ -17,6 +17,7 @@ from onnxcast.diagnostics import Diagnostic
 from onnxcast.drawing import DrawnNode
 from onnxcast.files import attribute_tensors
 from onnxcast.graph.shapes import Shapes
+from onnxcast.graph.types import ElementTypes
 from onnxcast.graph.walk import contents, label
 from onnxcast.planning import Plan, Route, cast_costs
 from onnxcast.search import SearchRecord
@@ -53,17 +54,23 @@ class Measure:
     tensor_bytes: int
 
 
-def measure(model: ir.Model, target: Target, shapes: Shapes | None = None) -> Measure:
+def measure(
+    model: ir.Model,
+    target: Target,
+    shapes: Shapes | None = None,
+    types: ElementTypes | None = None,
+) -> Measure:
     """Count what is in `model`, and what its Casts cost on `target`; weights are not read.
 
     Args:
         model: The model.
         target: Prices Casts.
         shapes: Of the model before Casts were added, if they are known.
+        types: Of the model, if they are known; of what is in functions, too.
     """
     graphs, nodes = contents(model)
     described = [node for node in nodes if node.attributes.data]  # the others have nothing to count
-    costs = cast_costs(model, target, shapes, described)
+    costs = cast_costs(model, target, shapes, described, types)
     initializers = (value.const_value for graph in graphs for value in graph.initializers.values())
     return Measure(
         nodes=len(nodes),

@@ -671,12 +671,11 @@ def test_shapes_are_inferred_from_what_was_read_as_long_as_that_is_the_model(
 ) -> None:
     given: list[onnx.ModelProto | None] = []
 
-    class Noted(Shapes):
-        def begin(self, proto: onnx.ModelProto | None = None) -> None:
-            given.append(proto)
-            super().begin(proto)
+    def noted(model: ir.Model, proto: onnx.ModelProto | None) -> Shapes:
+        given.append(proto)
+        return Shapes(model, proto)
 
-    monkeypatch.setattr("onnxcast.planning.planner.Shapes", Noted)
+    monkeypatch.setattr("onnxcast.planning.planner.Shapes", noted)
     source = parsed(f"g (float[N,8] x) => (float[N,8] y) {{ {text} }}", '"": 21')
     onnxcast.optimize(source, fp32_cast="all-fp16", verify=False, **options)
     assert [proto is not None for proto in given] == [as_read]

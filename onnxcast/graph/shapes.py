@@ -19,16 +19,26 @@ __all__ = ["Shapes", "bytes_of", "elements"]
 _logger = logging.getLogger(__name__)
 
 
+_SHAPED_ALIKE = ("Cast", "Clip")
+"""Ops whose result has the shape of what they read, of those that are added."""
+
+
 class Shapes:
     """Shapes of the values of `model`: declared, or else inferred by onnx.
 
     They serve to weigh one thing against another, and nothing is right or wrong by them. Values
-    inside functions have the declared ones only. The inference runs once, on demand; what a Cast
-    gives that was added later has the shape of what it reads.
+    inside functions have the declared ones only. The inference runs once, on demand; what a Cast or
+    Clip gives that was added later has the shape of what it reads.
+
+    Args:
+        model: The model.
+        proto: The same as a proto, if it is at hand, as to make one takes time. Then the model must
+            not change before the inference or `finish`.
     """
 
-    def __init__(self, model: ir.Model) -> None:
+    def __init__(self, model: ir.Model, proto: onnx.ModelProto | None = None) -> None:
         self._model = model
+        self._proto = proto
         self._counts: dict[ir.Value, int] = {}
         self._begun: Callable[[], onnx.ModelProto | None] | None = None
 
@@ -48,10 +58,10 @@ class Shapes:
         return count
 
     def _with_shape(self, value: ir.Value) -> ir.Value:
-        """`value`, or what it is cast from if it came after the inference."""
+        """`value`, or what it is made of element by element if it came after the inference."""
         while value.shape is None and value not in self._inferred:
             node = value.producer()
-            before = node.inputs[0] if node is not None and op_name(node) == "Cast" else None
+            before = node.inputs[0] if node is not None and op_name(node) in _SHAPED_ALIKE else None
             if before is None:
                 break
             value = before
@@ -64,23 +74,22 @@ class Shapes:
         proto = infer()
         return {} if proto is None else dict(_counts(self._model.graph, proto.graph))
 
-    def begin(self, proto: onnx.ModelProto | None = None) -> None:
+    def begin(self) -> None:
         """Let onnx infer from now on, beside what is done until the first shape is asked for.
 
         The model must not change before `finish`.
-
-        Args:
-            proto: The same model as a proto, if it is at hand: to make one takes time.
         """
         if any(v.shape is None for node in main_nodes(self._model) for v in node.outputs):
-            self._begun = aside(self._infer(proto))
+            self._begun = aside(self._infer())
 
     def finish(self) -> None:
         """Take what was begun, as it names and counts the nodes that are there now."""
         if self._begun is not None:
             _ = self._inferred
+        self._proto = None
 
-    def _infer(self, proto: onnx.ModelProto | None = None) -> Callable[[], onnx.ModelProto | None]:
+    def _infer(self) -> Callable[[], onnx.ModelProto | None]:
+        proto, self._proto = self._proto, None
         try:
             proto = proto or skeleton(self._model)
         except (ValueError, ir.serde.SerdeError) as error:  # a shape is a bonus

@@ -46,9 +46,14 @@ class LegaliseCastsPass(ir.passes.InPlacePass):
         exact_only: Whether chains that may give another result than one Cast are illegal.
 
     Attributes:
+        types: Of the model that it is called with, if they are known; for one call.
+        shapes: Of the same, or of what it was before Casts were added, likewise.
         findings: One per Cast replaced, or left although the target lacks it.
         routes: Those of the Casts that a chain replaced.
     """
+
+    types: ElementTypes | None = None
+    shapes: Shapes | None = None
 
     def __init__(
         self,
@@ -79,8 +84,9 @@ class LegaliseCastsPass(ir.passes.InPlacePass):
         return ir.passes.PassResult(model, modified)
 
     def _legalise(self, model: ir.Model) -> bool:
-        types = ElementTypes(model, in_functions=True)
-        shapes = Shapes(model)
+        types = self.types or ElementTypes(model, in_functions=True)
+        shapes = self.shapes or Shapes(model)
+        self.types = self.shapes = None
         routes = Routes(self._target, types, shapes, exact_bridges=self._exact_bridges)
         found = [
             self._judged(routes.of(node))

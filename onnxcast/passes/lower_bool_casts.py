@@ -44,8 +44,11 @@ class LowerBoolCastsPass(ir.passes.InPlacePass):
         target: Tells the conversions; one without a table has them all.
 
     Attributes:
+        types: Of the model that it is called with, if they are known; for one call.
         findings: One per Cast replaced by the last call.
     """
+
+    types: ElementTypes | None = None
 
     def __init__(self, target: Target) -> None:
         self._target = target
@@ -55,7 +58,8 @@ class LowerBoolCastsPass(ir.passes.InPlacePass):
         """Replace in every scope of `model`."""
         self.findings = []
         with collector_paused():
-            types = ElementTypes(model, in_functions=True)
+            types = self.types or ElementTypes(model, in_functions=True)
+            self.types = None
             found = [
                 (node, source)
                 for node in model_nodes(model)

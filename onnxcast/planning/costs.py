@@ -42,6 +42,7 @@ def cast_costs(
     target: Target,
     shapes: Shapes | None = None,
     nodes: Iterable[ir.Node] | None = None,
+    types: ElementTypes | None = None,
 ) -> CastCosts:
     """The costs of the Casts of `model` on `target`.
 
@@ -50,8 +51,9 @@ def cast_costs(
         target: Prices Casts.
         shapes: Of the model; may be those before Casts were added.
         nodes: All nodes of the model that have attributes, if they are at hand.
+        types: Of the model, if they are known; of what is in functions, too.
     """
-    prices = [price for _, price in cast_prices(model, target, shapes, nodes)]
+    prices = [price for _, price in cast_prices(model, target, shapes, nodes, types)]
     return CastCosts(len(prices), sum(each.hops for each in prices), sum(p.bytes for p in prices))
 
 
@@ -60,13 +62,15 @@ def cast_prices(
     target: Target,
     shapes: Shapes | None = None,
     nodes: Iterable[ir.Node] | None = None,
+    types: ElementTypes | None = None,
 ) -> Iterator[tuple[ir.Node, CastPrice]]:
     """The Casts of `model`, each with what it costs on `target`; arguments as for `cast_costs`."""
     named = (n for n in (model_nodes(model) if nodes is None else nodes) if n.op_type == "Cast")
     casts = [node for node in named if cast_target(node) is not None]
     shapes, routes = shapes or Shapes(model), None
     if target.casts is not None and casts:
-        routes = Routes(target, ElementTypes(model, in_functions=True), shapes)
+        types = types or ElementTypes(model, in_functions=True)
+        routes = Routes(target, types, shapes)
     for node in casts:
         route = None if routes is None else routes.of(node)
         if isinstance(route, Route):

@@ -15,11 +15,19 @@ from onnxcast.targets import Target
 __all__ = ["unmultiplied"]
 
 
-def unmultiplied(model: ir.Model, target: Target) -> Iterator[Diagnostic]:
-    """A finding per matmul-like node of types that are in no pair of `target`'s table."""
+def unmultiplied(
+    model: ir.Model, target: Target, types: ElementTypes | None = None
+) -> Iterator[Diagnostic]:
+    """A finding per matmul-like node of types that are in no pair of `target`'s table.
+
+    Args:
+        model: The model.
+        target: Tells what it multiplies.
+        types: Of the model, if they are known; of what is in functions, too.
+    """
     if not target.pairs:
         return
-    types = ElementTypes(model, in_functions=True)
+    types = types or ElementTypes(model, in_functions=True)
     for node in model_nodes(model):
         if not has_meaning(node, Meaning.MATMUL) or len(node.inputs) < 2:
             continue

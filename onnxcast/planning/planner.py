@@ -42,14 +42,15 @@ def make_plan(
     specialised = policy.functions is Functions.SPECIALISE
     graphs, nodes = contents(model, functions=specialised)
     policy.selection.check(nodes)
-    shapes = Shapes(model)
+    shapes = Shapes(model, proto)
     if policy.format is not None and policy.minimise is Minimise.BYTES:
-        shapes.begin(proto)
+        shapes.begin()
     if types is None or model.functions:
         types = ElementTypes(model, in_functions=specialised)
     groups = find_groups(nodes, types)
     labels = {group.node: label(group.node) for group in groups if not group.node.name}
     if policy.format is None:
+        shapes.finish()
         return Plan(dict.fromkeys(groups, wide(Reason.SCOPE)), types, labels, shapes)
     measure_small(value.const_value for graph in graphs for value in graph.initializers.values())
     choices = _choices(nodes, policy)

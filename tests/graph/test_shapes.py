@@ -64,8 +64,7 @@ def test_sizes_are_the_same_by_a_proto_that_is_at_hand() -> None:
     proto = onnx.parser.parse_model(NESTED)
     model = ir.from_proto(proto)
     values = [value for graph in model_graphs(model) for node in graph for value in node.outputs]
-    alone, given = Shapes(model), Shapes(model)
-    given.begin(proto)
+    alone, given = Shapes(model), Shapes(model, proto)
     assert [given.elements(each) for each in values] == [alone.elements(each) for each in values]
     assert [given.is_ranked(each) for each in values] == [alone.is_ranked(each) for each in values]
 
