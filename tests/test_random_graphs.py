@@ -13,6 +13,7 @@ import onnxruntime as ort
 import pytest
 from onnxruntime.capi.onnxruntime_pybind11_state import Fail
 
+import onnxcast
 from onnxcast.formats import FLOAT8E4
 from onnxcast.graph.edit import cast_target
 from onnxcast.graph.types import ElementTypes
@@ -20,6 +21,7 @@ from onnxcast.graph.walk import bodies, model_graphs, values
 from onnxcast.pipeline import build_pipeline
 from onnxcast.planning import PlannedPass, fall_back, make_plan
 from onnxcast.policy import Meaning, has_meaning, make_policy
+from onnxcast.report import measure
 from onnxcast.targets import GENERIC, Target, get_target
 from onnxcast.verification.twin import build_twin
 from tests.strategies import models
@@ -135,6 +137,27 @@ def test_the_types_that_a_plan_leaves_behind_are_those_of_the_model(
             assert each.types is not None
             for value in itertools.chain.from_iterable(map(values, model_graphs(model))):
                 assert each.types.of(value) == types.of(value), value.name
+
+
+@pytest.mark.parametrize(
+    ("token", "target"),
+    [
+        ("all-fp16", GENERIC),
+        ("all-fp8e4", LIMITED),
+        ("all-bf16", get_target("ascend950")),
+        ("none", get_target("ascend950")),
+        ("all-fp8e4", get_target("trn2")),
+    ],
+)
+@quick
+@hypothesis.given(proto=models())
+def test_what_the_report_measures_is_what_the_result_is(
+    token: str, target: Target, proto: onnx.ModelProto
+) -> None:
+    result = onnxcast.optimize(
+        proto, fp32_cast=token, target=target, illegal_casts="keep", verify=False
+    )
+    assert result.report.after == measure(result.model, target)
 
 
 @quick
