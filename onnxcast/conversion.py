@@ -82,14 +82,13 @@ class Conversion:
         self.clock = clock
         self._request = request or {}
         self._opset = onnx_opset(source.model)
-        self._before = measure(source.model, target, Shapes(source.model, source.proto))
+        self._before = measure(source.model, target)
         self._findings: list[Diagnostic] = []
         self._modified = False
         self._ranges: Mapping[str, Range] = {}
         self.leaving: dict[ir.Node, str] = {}
         self._lock: Lock | None = None
         self._types: ElementTypes | None = None  # of the prepared model, if they are known
-        self._proto = source.proto  # of the model as long as it is as it was read
         self._shapes: Shapes | None = None  # of the model as it is, or before Casts were added
 
     def raise_opset(self, opset: str | int, samples: Samples | None, worker: Worker | None) -> None:
@@ -128,7 +127,7 @@ class Conversion:
                         f"output {changed!r} changes when the opset is raised from {self._opset} "
                         f"to {version}: export the model at opset {version}"
                     )
-        self.model, self._proto = raised, None
+        self.model = raised
 
     def learn_types(self, samples: Samples, worker: Worker) -> None:
         """Ask onnxruntime for the types that no schema and no value_info tells."""
@@ -228,7 +227,7 @@ class Conversion:
 
     def plan(self) -> Plan:
         """The plan of the model as it is now."""
-        return make_plan(self.model, self._policy, self._target, self._types, self._proto)
+        return make_plan(self.model, self._policy, self._target, self._types)
 
     def narrow(self, origin: str, *, once: bool = True) -> Result:
         """Carry out the plan and check the result's structure.
@@ -237,7 +236,7 @@ class Conversion:
             origin: Where the samples come from, for the report.
             once: Whether the prepared model may be used up.
         """
-        prepared, found, known = self.model, list(self._findings), (self._types, self._proto)
+        prepared, found, known = self.model, list(self._findings), self._types
         if not once:
             self.model, self._types = prepared.clone(), None
         before = interface(self.model)
@@ -277,8 +276,7 @@ class Conversion:
         )
         result = Result(self.model, modified, report, self.original.holder)
         if not once:
-            self.model, self._findings = prepared, found
-            self._types, self._proto = known
+            self.model, self._findings, self._types = prepared, found, known
         return result
 
     def drawn(self, result: Result, *, asked: bool) -> Result:
@@ -315,17 +313,16 @@ class Conversion:
         """Tell `pass_` what is known of the model, so that it need not find it out."""
         if isinstance(pass_, _TYPED) and not self.model.functions:
             pass_.types = self._types
-        if isinstance(pass_, PlannedPass):
-            pass_.proto = self._proto
-        elif isinstance(pass_, LegaliseCastsPass):
+        if isinstance(pass_, LegaliseCastsPass):
             pass_.shapes = self._shapes
 
     def _hear(self, pass_: ir.passes.InPlacePass, *, modified: bool) -> None:
         """Note what `pass_` found and did."""
-        if isinstance(pass_, NormalisePass | PlannedPass):
+        if isinstance(pass_, NormalisePass):
             self._types = pass_.types
+        elif isinstance(pass_, PlannedPass):
+            self._types = pass_.types_after
         elif modified:
             self._types = None
-        if modified:
-            self._modified, self._proto = True, None
+        self._modified |= modified
         self._findings.extend(getattr(pass_, "findings", ()))

@@ -19,7 +19,7 @@ from onnx import numpy_helper
 
 import onnxcast
 from onnxcast.graph.opsets import raise_opset
-from onnxcast.graph.shapes import Shapes
+from onnxcast.report import measure
 from onnxcast.targets import GENERIC
 from onnxcast.verification.comparison import Tolerance
 from onnxcast.verification.session import Worker
@@ -657,28 +657,15 @@ def test_shapes_that_only_the_costs_ask_for_are_those_of_the_source(minimise: st
     assert report.after.cast_bytes > report.before.cast_bytes
 
 
-@pytest.mark.parametrize(
-    ("text", "options", "as_read"),
-    [
-        ("y = Relu (x)", {}, True),
-        ("dead = Neg (x) y = Relu (x)", {}, False),
-        ("h = Cast <to = 1> (x) y = Relu (h)", {}, False),
-        ("y = Relu (x)", {"opset": 22}, False),
-    ],
-)
-def test_shapes_are_inferred_from_what_was_read_as_long_as_that_is_the_model(
-    monkeypatch: pytest.MonkeyPatch, text: str, options: dict[str, Any], as_read: bool
-) -> None:
-    given: list[onnx.ModelProto | None] = []
-
-    def noted(model: ir.Model, proto: onnx.ModelProto | None) -> Shapes:
-        given.append(proto)
-        return Shapes(model, proto)
-
-    monkeypatch.setattr("onnxcast.planning.planner.Shapes", noted)
-    source = parsed(f"g (float[N,8] x) => (float[N,8] y) {{ {text} }}", '"": 21')
-    onnxcast.optimize(source, fp32_cast="all-fp16", verify=False, **options)
-    assert [proto is not None for proto in given] == [as_read]
+def test_a_value_that_takes_over_an_output_is_measured_by_what_that_declares() -> None:
+    model = parsed(
+        """g (float[4,4] x) => (float16[A,B] c, float[4,4] k) {
+            e = Neg (x) c = Cast <to = 10> (e) k = Asin (e)
+        }""",
+        '"": 21',
+    )
+    result = onnxcast.optimize(model, fp32_cast="all-fp16", keep_ops=["Asin"], verify=False)
+    assert result.report.after == measure(result.model, GENERIC)
 
 
 def test_an_overload_that_is_a_function_is_no_op_of_the_same_name() -> None:

@@ -230,6 +230,14 @@ def casts_of(model: ir.Model) -> set[tuple[str, str]]:
     return {(name(node.inputs[0]), name(node.outputs[0])) for node in casts}
 
 
+def test_the_same_passes_convert_one_model_after_the_other() -> None:
+    texts = [TEXT] * 3
+    passes_ = ir.passes.Sequential(*build_pipeline(make_policy(fp32_cast="all-fp16")))
+    results = [ir.to_proto(passes_(ir.from_onnx_text(text)).model) for text in texts]
+    assert results[0] == results[1] == results[2]
+    assert any(node.op_type == "Cast" for node in results[0].graph.node)
+
+
 def test_onnxscripts_optimizer_before_keeps_round_trips_to_narrower_floats() -> None:
     result = in_order("op", policy_of("none"), "generic")
     assert ("FLOAT", "FLOAT16") in casts_of(result)

@@ -134,9 +134,9 @@ def test_the_types_that_a_plan_leaves_behind_are_those_of_the_model(
         each(model)
         if isinstance(each, PlannedPass):
             types = ElementTypes(model)
-            assert each.types is not None
+            assert each.types_after is not None
             for value in itertools.chain.from_iterable(map(values, model_graphs(model))):
-                assert each.types.of(value) == types.of(value), value.name
+                assert each.types_after.of(value) == types.of(value), value.name
 
 
 @pytest.mark.parametrize(

@@ -74,7 +74,7 @@ def measure_small(tensors: Iterable[ir.TensorProtocol | None]) -> None:
         for tensor in tensors
         if type(tensor) is StoredTensor
         and tensor.dtype is ir.DataType.FLOAT
-        and tensor.measured is None
+        and not isinstance(tensor.measured, WeightRange)
         and 0 < tensor.size <= _SMALL
     )
     while batch := list(itertools.islice(small, _TOGETHER)):

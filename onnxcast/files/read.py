@@ -52,13 +52,11 @@ class Source:
         model: Ours to change: the caller's model shares at most the numbers of its tensors.
         path: The file it came from, `None` for a model that was in memory.
         holder: The object that held it, if it came in one (`torch.onnx.ONNXProgram`).
-        proto: The same as a proto, without the contents of large tensors, if it was one.
     """
 
     model: ir.Model
     path: Path | None
     holder: object = None
-    proto: onnx.ModelProto | None = None
 
 
 def read_model(source: object) -> Source:
@@ -76,14 +74,12 @@ def read_model(source: object) -> Source:
     if isinstance(source, str | os.PathLike):
         path = Path(os.fsdecode(source))
         proto = parse_file(path)
-        model, light = _from_proto(proto, path.absolute().parent, path)
-        return Source(model, path, proto=light)
+        return Source(_from_proto(proto, path.absolute().parent, path), path)
     if isinstance(source, onnx.ModelProto):
         check_nesting(source, "the ModelProto")
         proto = onnx.ModelProto()
         proto.CopyFrom(source)
-        model, light = _from_proto(proto, Path.cwd(), None)
-        return Source(model, None, proto=light)
+        return Source(_from_proto(proto, Path.cwd(), None), None)
     if isinstance(source, ir.Model):
         return Source(_cloned(source), None)
     held = getattr(source, "model", None)
@@ -118,10 +114,7 @@ def collector_paused(*, keeps: bool = False) -> Iterator[None]:
             gc.enable()
 
 
-def _from_proto(
-    proto: onnx.ModelProto, folder: Path, path: Path | None
-) -> tuple[ir.Model, onnx.ModelProto]:
-    """The model of `proto`, which is used up, and what is left of that without large tensors."""
+def _from_proto(proto: onnx.ModelProto, folder: Path, path: Path | None) -> ir.Model:
     shown = "the ModelProto" if path is None else str(path)
     found = parts(proto)
     check_counts(found, shown)
@@ -158,7 +151,7 @@ def _from_proto(
             if isinstance(slot.tensor, ir.ExternalTensor):
                 slot.tensor.base_dir = folder
     name_left_out(model)
-    return model, light
+    return model
 
 
 def _large_tensors(proto: onnx.ModelProto) -> list[onnx.TensorProto]:

@@ -3,7 +3,7 @@
 Every edit keeps value_info true where the model has it and adds none where it has none.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,7 @@ __all__ = [
     "absorb_casts",
     "bypass",
     "cast_target",
+    "casts_among",
     "constant_of",
     "is_plain_cast",
     "move_outputs",
@@ -69,6 +70,12 @@ def cast_target(node: ir.Node) -> ir.DataType | None:
         return None
     to = node.attributes.data.get("to")
     return None if to is None or to.is_ref() else element_type(to)
+
+
+def casts_among(nodes: Iterable[ir.Node]) -> list[ir.Node]:
+    """The ONNX Casts of `nodes` that say what they cast to."""
+    named = (node for node in nodes if node.op_type == "Cast")
+    return [node for node in named if cast_target(node) is not None]
 
 
 def is_plain_cast(node: ir.Node, dtype: ir.DataType) -> bool:

@@ -7,7 +7,7 @@ import onnx_ir as ir
 
 from onnxcast import formats
 from onnxcast.formats import Kind
-from onnxcast.graph.edit import cast_target
+from onnxcast.graph.edit import cast_target, casts_among
 from onnxcast.graph.walk import bodies, model_nodes
 
 __all__ = ["repeated_casts"]
@@ -25,7 +25,8 @@ def repeated_casts(
         casts: All its Casts, if they are at hand.
     """
     found: dict[ir.Value, ir.Value] = {}
-    if not _none_shares(model_nodes(model) if casts is None else casts):
+    read = [node.inputs[0] for node in casts or casts_among(model_nodes(model))]
+    if len(set(read)) < len(read):  # which is seen sooner than scope by scope
         for scope in (model.graph, *(function.graph for function in model.functions.values())):
             _find_in(scope, found)
     return found
@@ -51,13 +52,6 @@ def _find_in(scope: ir.Graph, found: dict[ir.Value, ir.Value]) -> None:
             pending.pop()
             for key in own:
                 del known[key]
-
-
-def _none_shares(nodes: Iterable[ir.Node]) -> bool:
-    """Whether `nodes` cast no value twice, which is seen sooner than scope by scope."""
-    casts = (node for node in nodes if node.op_type == "Cast")
-    read = [node.inputs[0] for node in casts if cast_target(node) is not None]
-    return len(set(read)) == len(read)
 
 
 def _meaning(node: ir.Node, found: dict[ir.Value, ir.Value]) -> _Key | None:

@@ -29,17 +29,11 @@ class Shapes:
     They serve to weigh one thing against another, and nothing is right or wrong by them. Values
     inside functions have the declared ones only. The inference runs once, on demand; what a Cast or
     Clip gives that was added later has the shape of what it reads.
-
-    Args:
-        model: The model.
-        proto: The same as a proto, if it is at hand, as to make one takes time. Then the model must
-            not change before the inference or `finish`.
     """
 
-    def __init__(self, model: ir.Model, proto: onnx.ModelProto | None = None) -> None:
+    def __init__(self, model: ir.Model) -> None:
         self._model = model
-        self._proto = proto
-        self._counts: dict[ir.Value, int] = {}
+        self._declared: dict[ir.Value, int] = {}
         self._begun: Callable[[], onnx.ModelProto | None] | None = None
 
     def is_ranked(self, value: ir.Value) -> bool:
@@ -49,13 +43,14 @@ class Shapes:
 
     def elements(self, value: ir.Value) -> int:
         """How many elements `value` has; 1 if not even its rank is known."""
-        count = self._counts.get(value)
-        if count is None:
-            known = self._with_shape(value)
-            shape = known.shape
-            count = self._inferred.get(known, 1) if shape is None else elements(shape)
-            self._counts[value] = count
-        return count
+        count = self._inferred.get(value) if value.shape is None else self._declared.get(value)
+        if count is not None:
+            return count
+        known = self._with_shape(value)
+        if known.shape is None:
+            return self._inferred.get(known, 1)
+        self._declared[known] = elements(known.shape)
+        return self._declared[known]
 
     def _with_shape(self, value: ir.Value) -> ir.Value:
         """`value`, or what it is made of element by element if it came after the inference."""
@@ -86,12 +81,10 @@ class Shapes:
         """Take what was begun, as it names and counts the nodes that are there now."""
         if self._begun is not None:
             _ = self._inferred
-        self._proto = None
 
     def _infer(self) -> Callable[[], onnx.ModelProto | None]:
-        proto, self._proto = self._proto, None
         try:
-            proto = proto or skeleton(self._model)
+            proto = skeleton(self._model)
         except (ValueError, ir.serde.SerdeError) as error:  # a shape is a bonus
             _logger.info("shapes not inferred: %s", error)
             return lambda: None
@@ -114,7 +107,7 @@ def _counts(graph: ir.Graph, proto: onnx.GraphProto) -> Iterator[tuple[ir.Value,
     pending = [(graph, proto)]
     while pending:
         graph, proto = pending.pop()
-        counts = dict[str | None, int](_named_counts(proto))
+        counts: dict[str | None, int] = dict(_named_counts(proto))
         for index, node in enumerate(graph):
             for value in node.outputs:
                 if value.shape is None and value.name in counts:

@@ -92,7 +92,11 @@ class ElementTypes:
                 self._types.update(_agreed(calls))
 
     def changed(self, model: ir.Model, dtypes: Mapping[ir.Value, ir.DataType]) -> "ElementTypes":
-        """The types of `model` after some values became tensors of other element types, or came."""
+        """The types of `model` after some values became tensors of other element types, or came.
+
+        It has no functions: other values may follow those in them.
+        """
+        assert not model.functions
         after = copy.copy(self)
         after.schemas = Schemas(model)
         types = {dtype: ir.TensorType(dtype) for dtype in set(dtypes.values())}

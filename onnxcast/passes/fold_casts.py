@@ -36,7 +36,7 @@ import onnx_ir as ir
 from onnxcast import formats
 from onnxcast.diagnostics import Code, Diagnostic
 from onnxcast.formats import BOOL, Format, folds, is_identity, is_round_trip, losses
-from onnxcast.graph.edit import bypass, cast_target, take_place
+from onnxcast.graph.edit import bypass, cast_target, casts_among, take_place
 from onnxcast.graph.findings import finding_about
 from onnxcast.graph.repeats import repeated_casts
 from onnxcast.graph.types import ElementTypes
@@ -97,15 +97,17 @@ class FoldCastsPass(ir.passes.InPlacePass):
 
     def _round(self, model: ir.Model, types: ElementTypes | None) -> bool:
         """Fold and merge; where that changes nothing, move. Return whether anything changed."""
-        named = (node for node in model_nodes(model) if node.op_type == "Cast")
-        casts = [node for node in named if cast_target(node) is not None]
+        casts = casts_among(model_nodes(model))
         if not casts:
             return False
         folder = _Folder(types or ElementTypes(model), self._is_native, self._folding)
-        for node in casts:
-            if folder.may_apply(node):
-                _apply_first(folder.rules, model, node)
-        folder.clean_up()
+        if any(map(folder.may_apply, casts)):
+            # As they are then: what a rule makes of a Cast is looked at before what reads it.
+            for node in model_nodes(model):
+                if node.op_type == "Cast" and folder.may_apply(node):
+                    _apply_first(folder.rules, model, node)
+            folder.clean_up()
+        # After a fold there are others.
         folder.merge(model, None if folder.findings else casts)
         found = folder.findings or self._move(model, folder, casts)
         self.findings.extend(found)

@@ -30,6 +30,7 @@ from onnxcast.graph.edit import (
     Names,
     absorb_casts,
     cast_target,
+    casts_among,
     constant_of,
     is_plain_cast,
     new_constant,
@@ -70,8 +71,7 @@ class ShrinkInitializersPass(ir.passes.InPlacePass):
     def call(self, model: ir.Model) -> ir.passes.PassResult:
         """Visit every constant of every scope of `model`."""
         self.findings = []
-        named = (node for node in model_nodes(model) if node.op_type == "Cast")
-        cast = {node.inputs[0] for node in named if _narrows(node)}
+        cast = {node.inputs[0] for node in casts_among(model_nodes(model)) if _narrows(node)}
         if not cast:
             return ir.passes.PassResult(model, False)
         schemas = Schemas(model)

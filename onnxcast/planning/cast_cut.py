@@ -143,7 +143,7 @@ class CastCut:
             self._add_result(value, producer, may_rise=producer not in never_up)
         for value in given:
             if value not in made and not self._is_narrow_only(value):
-                _, up = self._paid(value)
+                _, up = self._prices_left(value)
                 self._pay_up(self.readers(value), SINK, up)
         for value in self._reads:
             if value not in made and value not in given:
@@ -174,8 +174,8 @@ class CastCut:
             found.add(SOURCE)
         return found
 
-    def _paid(self, value: ir.Value) -> tuple[int, int]:
-        """What is still to pay for casting `value` down and up."""
+    def _prices_left(self, value: ir.Value) -> tuple[int, int]:
+        """Pay for what is cast up in any case; return the prices of casting `value` down and up."""
         down, up = self._prices.of(value)
         if value in self._rounded:
             # Whoever reads it rounded and in float32 pays for the Cast up in any case.
@@ -188,7 +188,7 @@ class CastCut:
         constant = constant_of(value)
         if constant is not None and is_copied(constant):
             return  # stored twice instead
-        down, _ = self._paid(value)
+        down, _ = self._prices_left(value)
         if constant is None and value not in self._fixed.fills:
             self._pay_down(self.readers(value), SOURCE, down)
         else:
@@ -196,7 +196,7 @@ class CastCut:
 
     def _add_result(self, value: ir.Value, producer: int, *, may_rise: bool) -> None:
         """Add what `value`, the result of a free group, costs, which may be cast up or must not."""
-        readers, (down, up) = self.readers(value), self._paid(value)
+        readers, (down, up) = self.readers(value), self._prices_left(value)
         self._pay_down(readers, producer, down)
         if may_rise:
             self._pay_up(readers, producer, up)

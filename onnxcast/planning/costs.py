@@ -6,7 +6,7 @@ from typing import NamedTuple
 import onnx_ir as ir
 
 from onnxcast import formats
-from onnxcast.graph.edit import cast_target
+from onnxcast.graph.edit import cast_target, casts_among
 from onnxcast.graph.shapes import Shapes, bytes_of
 from onnxcast.graph.types import ElementTypes
 from onnxcast.graph.walk import model_nodes
@@ -50,7 +50,7 @@ def cast_costs(
         model: The model.
         target: Prices Casts.
         shapes: Of the model; may be those before Casts were added.
-        nodes: All nodes of the model that have attributes, if they are at hand.
+        nodes: All nodes of the model that may be Casts, if they are at hand.
         types: Of the model, if they are known; of what is in functions, too.
     """
     prices = [price for _, price in cast_prices(model, target, shapes, nodes, types)]
@@ -65,8 +65,7 @@ def cast_prices(
     types: ElementTypes | None = None,
 ) -> Iterator[tuple[ir.Node, CastPrice]]:
     """The Casts of `model`, each with what it costs on `target`; arguments as for `cast_costs`."""
-    named = (n for n in (model_nodes(model) if nodes is None else nodes) if n.op_type == "Cast")
-    casts = [node for node in named if cast_target(node) is not None]
+    casts = casts_among(model_nodes(model) if nodes is None else nodes)
     shapes, routes = shapes or Shapes(model), None
     if target.casts is not None and casts:
         types = types or ElementTypes(model, in_functions=True)

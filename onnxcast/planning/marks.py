@@ -30,6 +30,8 @@ _KEYS = frozenset({FORMAT, OPERANDS})
 def carry_out_marks(model: ir.Model, plan: Plan) -> bool:
     """Let the marks of `model` be those of `plan`; return whether that changed any."""
     before = _marks(model)
+    for holder in before:  # what is none of ours is not taken away
+        _ = marked_operands(holder) if isinstance(holder, ir.Node) else marked_format(holder)
     marked = [(group, each) for group, each in plan.narrow() if each.form is Form.MARKED]
     if not (before or marked):
         return False
@@ -94,23 +96,17 @@ def is_marked(model: ir.Model) -> bool:
 
 def forget_marks(model: ir.Model) -> None:
     """Remove all marks."""
-    for notes in _notes(model):
-        notes.pop(FORMAT, None)
-        notes.pop(OPERANDS, None)
+    for holder in _marks(model):
+        holder.metadata_props.pop(FORMAT, None)
+        holder.metadata_props.pop(OPERANDS, None)
 
 
-def _marks(model: ir.Model) -> dict[int, str]:
-    return {
-        position: each.get(FORMAT, "") + each.get(OPERANDS, "")
-        for position, each in enumerate(_notes(model))
-        if each and not _KEYS.isdisjoint(each)
-    }
-
-
-def _notes(model: ir.Model) -> list[dict[str, str]]:
-    """The metadata of whatever may bear a mark, in a fixed order."""
+def _marks(model: ir.Model) -> dict[ir.Node | ir.Value, str]:
+    """Whatever bears a mark, with what that says."""
     nodes = list(model_nodes(model))
-    return [
-        *(node.metadata_props for node in nodes),
-        *(value.metadata_props for node in nodes for value in node.outputs),
-    ]
+    holders: list[ir.Node | ir.Value] = [*nodes, *(v for node in nodes for v in node.outputs)]
+    return {
+        holder: notes.get(FORMAT, "") + notes.get(OPERANDS, "")
+        for holder in holders
+        if (notes := holder.metadata_props) and not _KEYS.isdisjoint(notes)
+    }

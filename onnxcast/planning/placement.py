@@ -63,7 +63,7 @@ def carry_out(model: ir.Model, plan: Plan, store: Store | None = None) -> Placed
     cast = [(group, each) for group, each in plan.narrow() if each.form is not Form.MARKED]
     for format_ in dict.fromkeys(decision.format for _, decision in cast):
         import_onnx(model, _dtype(format_))
-    alike = {} if store is None else _read_alike(cast)
+    alike = _read_alike(cast)
     stored = {} if store is None else store(model, alike)
     placer.stored({value: alike[value] for value in stored})
     for group, decision in cast:

@@ -3,7 +3,6 @@
 import dataclasses
 from typing import ClassVar
 
-import onnx
 import onnx_ir as ir
 
 from onnxcast.diagnostics import Diagnostic
@@ -27,10 +26,9 @@ class PlannedPass(ir.passes.InPlacePass):
         target: Tells the operand types of matmul-like ops.
         store: Stores constants in the types that all their readers want, where it may; the others,
             and all without it, are cast.
-        types: Of the model that it is called with, if they are known; after a call of what came of
-            it, unless there are functions.
-        proto: The model that it is called with as a proto, if that is at hand; for one call.
+        types: Of the model that it is called with, if they are known; for one call.
         plan: The plan of the last call; None before.
+        types_after: Of what the last call left; None before, and where there are functions.
         findings: A finding per Cast that the last call added, and per constant that it stored.
     """
 
@@ -40,8 +38,10 @@ class PlannedPass(ir.passes.InPlacePass):
     target: Target = GENERIC
     store: Store | None = None
     types: ElementTypes | None = dataclasses.field(default=None, repr=False, compare=False)
-    proto: onnx.ModelProto | None = dataclasses.field(default=None, repr=False, compare=False)
     plan: Plan | None = dataclasses.field(default=None, init=False, repr=False, compare=False)
+    types_after: ElementTypes | None = dataclasses.field(
+        default=None, init=False, repr=False, compare=False
+    )
     findings: list[Diagnostic] = dataclasses.field(
         default_factory=list, init=False, repr=False, compare=False
     )
@@ -51,10 +51,10 @@ class PlannedPass(ir.passes.InPlacePass):
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
         """Plan and place."""
-        proto, self.proto = self.proto, None
-        self.plan = make_plan(model, self.policy, self.target, self.types, proto)
-        self.findings, modified, types = carry_out(model, self.plan, self.store)
-        self.types = None if model.functions else self.plan.types.changed(model, types)
+        types, self.types = self.types, None
+        self.plan = make_plan(model, self.policy, self.target, types)
+        self.findings, modified, changes = carry_out(model, self.plan, self.store)
+        self.types_after = None if model.functions else self.plan.types.changed(model, changes)
         # Once constants are rounded and values cast, the cause may not be seen any more.
         for node, figure in self.plan.fallbacks.items():
             modified |= fall_back(node, figure)

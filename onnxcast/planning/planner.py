@@ -1,6 +1,5 @@
 """Make the plan: what each group gets by itself, and then what its neighbours make of it."""
 
-import onnx
 import onnx_ir as ir
 
 from onnxcast.files import measure_small
@@ -21,11 +20,7 @@ __all__ = ["make_plan"]
 
 
 def make_plan(
-    model: ir.Model,
-    policy: Policy,
-    target: Target,
-    types: ElementTypes | None = None,
-    proto: onnx.ModelProto | None = None,
+    model: ir.Model, policy: Policy, target: Target, types: ElementTypes | None = None
 ) -> Plan:
     """Decide for each float32 group of `model` which format it gets.
 
@@ -34,7 +29,6 @@ def make_plan(
         policy: Scope, format, and what is kept wide or narrowed regardless.
         target: Tells the operand types of matmul-like ops.
         types: Of `model` as it is, but for what is in functions, if they are known.
-        proto: `model` as a proto, if it is at hand.
 
     Raises:
         InputError: A pattern that matches nothing (with the nearest names), or contradicts another.
@@ -42,7 +36,7 @@ def make_plan(
     specialised = policy.functions is Functions.SPECIALISE
     graphs, nodes = contents(model, functions=specialised)
     policy.selection.check(nodes)
-    shapes = Shapes(model, proto)
+    shapes = Shapes(model)
     if policy.format is not None and policy.minimise is Minimise.BYTES:
         shapes.begin()
     if types is None or model.functions:
@@ -50,7 +44,6 @@ def make_plan(
     groups = find_groups(nodes, types)
     labels = {group.node: label(group.node) for group in groups if not group.node.name}
     if policy.format is None:
-        shapes.finish()
         return Plan(dict.fromkeys(groups, wide(Reason.SCOPE)), types, labels, shapes)
     measure_small(value.const_value for graph in graphs for value in graph.initializers.values())
     choices = _choices(nodes, policy)

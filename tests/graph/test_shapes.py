@@ -60,15 +60,6 @@ NESTED = """<ir_version: 10, opset_import: ["" : 21, "local" : 1]>
     F <axis> (m, n) => (l) { j = Softmax <axis : int = @axis> (m)  l = Relu (j) }"""
 
 
-def test_sizes_are_the_same_by_a_proto_that_is_at_hand() -> None:
-    proto = onnx.parser.parse_model(NESTED)
-    model = ir.from_proto(proto)
-    values = [value for graph in model_graphs(model) for node in graph for value in node.outputs]
-    alone, given = Shapes(model), Shapes(model, proto)
-    assert [given.elements(each) for each in values] == [alone.elements(each) for each in values]
-    assert [given.is_ranked(each) for each in values] == [alone.is_ranked(each) for each in values]
-
-
 def test_onnx_infers_the_same_from_the_skeleton_as_from_the_whole() -> None:
     model = ir.from_proto(onnx.parser.parse_model(NESTED))
     whole, bare = (

@@ -382,3 +382,13 @@ def test_a_mark_that_is_none_of_ours_names_node_and_key(text: str) -> None:
     mark.key, mark.value = "onnxcast.operands", text
     with pytest.raises(onnxcast.InputError, match=r"node product: metadata onnxcast\.operands is"):
         onnxcast.optimize(model, fp32_cast="all-fp16")
+
+
+def test_a_mark_that_is_none_of_ours_is_refused_without_the_proof_too() -> None:
+    text = "g (float16[4] h) => (float[4] y) { a = Cast <to = 1> (h) y = Softmax (a) }"
+    model = onnx.parser.parse_model('<ir_version: 10, opset_import: ["": 21]> ' + text)
+    mark = model.graph.node[1].metadata_props.add()
+    mark.key, mark.value = "onnxcast.operands", "0:nonsense"
+    for token in ("all-fp16", "all-fp32r"):
+        with pytest.raises(onnxcast.InputError, match=r"metadata onnxcast\.operands is"):
+            onnxcast.optimize(model, fp32_cast=token, verify=False)
