@@ -16,15 +16,10 @@ from onnxcast.files.temporary import TemporaryFolder
 from onnxcast.graph.opsets import onnx_opset, wanted_opset
 from onnxcast.graph.shapes import Shapes
 from onnxcast.graph.types import ElementTypes
+from onnxcast.knowledge import Knowledge
 from onnxcast.lock import Lock
 from onnxcast.original import Original
-from onnxcast.passes import (
-    FoldCastsPass,
-    LegaliseCastsPass,
-    LowerBoolCastsPass,
-    NormalisePass,
-    TidyPass,
-)
+from onnxcast.passes import LegaliseCastsPass, TidyPass
 from onnxcast.pipeline import narrowing_passes, preparing_passes
 from onnxcast.planning import (
     Plan,
@@ -52,9 +47,6 @@ from onnxcast.verification.session import RuntimeFailure, Worker
 __all__ = ["Conversion"]
 
 logger = logging.getLogger(__name__)
-
-_TYPED = (PlannedPass, FoldCastsPass, LowerBoolCastsPass, LegaliseCastsPass)
-"""Passes that can be told the element types of the model."""
 
 
 class Conversion:
@@ -88,8 +80,7 @@ class Conversion:
         self._ranges: Mapping[str, Range] = {}
         self.leaving: dict[ir.Node, str] = {}
         self._lock: Lock | None = None
-        self._types: ElementTypes | None = None  # of the prepared model, if they are known
-        self._shapes: Shapes | None = None  # of the model as it is, or before Casts were added
+        self._known = Knowledge()
 
     def raise_opset(self, opset: str | int, samples: Samples | None, worker: Worker | None) -> None:
         """Raise the opset as far as asked for or needed, and check that nothing else changed.
@@ -227,7 +218,7 @@ class Conversion:
 
     def plan(self) -> Plan:
         """The plan of the model as it is now."""
-        return make_plan(self.model, self._policy, self._target, self._types)
+        return make_plan(self.model, self._policy, self._target, self._known.planned(self.model))
 
     def narrow(self, origin: str, *, once: bool = True) -> Result:
         """Carry out the plan and check the result's structure.
@@ -236,11 +227,13 @@ class Conversion:
             origin: Where the samples come from, for the report.
             once: Whether the prepared model may be used up.
         """
-        prepared, found, known = self.model, list(self._findings), self._types
+        prepared, found = self.model, list(self._findings)
+        known = self._known
         if not once:
-            self.model, self._types = prepared.clone(), None
+            self.model, self._known = prepared.clone(), Knowledge()
         before = interface(self.model)
-        passes, self._shapes = narrowing_passes(self._policy, self._target), Shapes(self.model)
+        passes = narrowing_passes(self._policy, self._target)
+        self._known.shapes = Shapes(self.model)
         plan = self._run(passes)
         legalised = (each for each in passes if isinstance(each, LegaliseCastsPass))
         chains = [route for each in legalised for route in each.routes if route.stands]
@@ -250,7 +243,7 @@ class Conversion:
             assert kept, "graph inputs and outputs must not change"
             finish_check = check_valid(self.model, self.original)
             types = ElementTypes(self.model, in_functions=True) if self._target.casts else None
-            after = measure(self.model, self._target, self._shapes, types)
+            after = measure(self.model, self._target, self._known.shapes, types)
             not_taken = list(unmultiplied(self.model, self._target, types))
             finish_check()
             check_target(self.model, self._target)
@@ -276,7 +269,7 @@ class Conversion:
         )
         result = Result(self.model, modified, report, self.original.holder)
         if not once:
-            self.model, self._findings, self._types = prepared, found, known
+            self.model, self._findings, self._known = prepared, found, known
         return result
 
     def drawn(self, result: Result, *, asked: bool) -> Result:
@@ -300,29 +293,13 @@ class Conversion:
             tidies = isinstance(pass_, TidyPass)
             if tidies and is_tidy:
                 continue
-            self._tell(pass_)
+            self._known.tell(pass_, self.model)
             with self.clock.step(type(pass_).__name__.removesuffix("Pass")):
                 modified = pass_(self.model).modified
             is_tidy = tidies or (is_tidy and not modified)
-            self._hear(pass_, modified=modified)
-            if isinstance(pass_, PlannedPass) and pass_.plan is not None:
-                plan, self._shapes = pass_.plan, pass_.plan.shapes
+            self._known.hear(pass_, modified=modified)
+            self._modified |= modified
+            self._findings.extend(getattr(pass_, "findings", ()))
+            if isinstance(pass_, PlannedPass):
+                plan = pass_.plan
         return plan
-
-    def _tell(self, pass_: ir.passes.InPlacePass) -> None:
-        """Tell `pass_` what is known of the model, so that it need not find it out."""
-        if isinstance(pass_, _TYPED) and not self.model.functions:
-            pass_.types = self._types
-        if isinstance(pass_, LegaliseCastsPass):
-            pass_.shapes = self._shapes
-
-    def _hear(self, pass_: ir.passes.InPlacePass, *, modified: bool) -> None:
-        """Note what `pass_` found and did."""
-        if isinstance(pass_, NormalisePass):
-            self._types = pass_.types
-        elif isinstance(pass_, PlannedPass):
-            self._types = pass_.types_after
-        elif modified:
-            self._types = None
-        self._modified |= modified
-        self._findings.extend(getattr(pass_, "findings", ()))

@@ -13,6 +13,7 @@ from onnxcast.files import tensor_slots
 from onnxcast.files.ahead import aside
 from onnxcast.files.maps import put_back
 from onnxcast.files.read import root_cause
+from onnxcast.files.slots import all_nodes
 from onnxcast.graph import native
 from onnxcast.graph.skeleton import in_memory, skeleton
 from onnxcast.graph.walk import function_graphs, label, main_nodes, model_nodes
@@ -80,7 +81,7 @@ def _attributes_read(function: ir.Function) -> dict[str, ir.AttributeType]:
     """The types that `function` reads its attributes as."""
     read: dict[str, ir.AttributeType] = {}
     shown = f"function {function.domain}::{function.name}"
-    for node in function.all_nodes():
+    for node in all_nodes(function, plain=False):
         for attribute in node.attributes.values():
             if attribute.is_ref():
                 name = attribute.ref_attr_name or ""
@@ -112,7 +113,7 @@ def _is_nowhere(value: ir.Value | None) -> bool:
 def _check_unfolding(model: ir.Model) -> None:
     """Bound the depth of calls, and the nodes that are there with all bodies in place of calls."""
     calls = {
-        name: [node.op_identifier() for node in function.all_nodes()]
+        name: [node.op_identifier() for node in all_nodes(function)]
         for name, function in model.functions.items()
     }
     depths: dict[ir.OperatorIdentifier, int] = {}

@@ -83,7 +83,7 @@ class ElementTypes:
         scope = _Scope({})
         self._types = scope.types
         self._sources: dict[tuple[int, int, int], _Sources] = {}
-        self._rules: dict[tuple[str, str, int, int], tuple[Signature, _Sources]] = {}
+        self._rules: dict[tuple[int, str, str, int, int], tuple[Signature, _Sources]] = {}
         self._calls: dict[tuple[object, ...], list[ir.TypeProtocol | None]] = {}
         self._in_calls: dict[ir.OperatorIdentifier, list[_Types]] = {}
         self._sweep(model.graph, scope)
@@ -114,11 +114,12 @@ class ElementTypes:
 
     def _sweep(self, graph: ir.Graph, scope: _Scope) -> None:
         types, rules = scope.types, self._rules
+        opsets = id(self.schemas.opsets(graph))
         _note_given(graph, types)
         for node in graph:
             inputs, outputs = node.inputs, node.outputs
-            rule = rules.get((node.domain, node.op_type, len(inputs), len(outputs)))
-            if rule is None:
+            rule = rules.get((opsets, node.domain, node.op_type, len(inputs), len(outputs)))
+            if rule is None or node.overload:  # which may be a function's
                 results = self._results(node, scope)
             else:
                 results = self._by_sources(node, *rule, scope)
@@ -152,10 +153,10 @@ class ElementTypes:
         key = id(signature), operands, results
         if key not in self._sources:
             self._sources[key] = _sources(signature, operands, results)
-        # Functions have opsets of their own, where the same name is another op.
-        if not self._functions and node.op_type != "Cast":
+        if node.op_type != "Cast":
+            opsets = id(self.schemas.opsets(node.graph))
             rule = signature, self._sources[key]
-            self._rules[node.domain, node.op_type, operands, results] = rule
+            self._rules[opsets, node.domain, node.op_type, operands, results] = rule
         return self._by_sources(node, signature, self._sources[key], scope)
 
     def _by_sources(

@@ -25,16 +25,23 @@ _Key = tuple[ir.OperatorIdentifier, tuple[str, ...]]
 
 
 class SpecialiseFunctionsPass(ir.passes.InPlacePass):
-    """Copies functions until no two calls of one differ in operand types."""
+    """Copies functions until no two calls of one differ in operand types.
+
+    Attributes:
+        types: Those of the model after the last call, in functions too, if it has functions.
+    """
+
+    types: ElementTypes | None = None
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
         """Visit the main graph's calls, then those inside the functions that they reach."""
-        modified = False
+        modified, self.types = False, None
         copies: dict[_Key, ir.Function] = {}
         wave = list(main_graphs(model)) if model.functions else []
         while wave:
-            types = ElementTypes(model, in_functions=True)
+            types = self.types or ElementTypes(model, in_functions=True)
             reached: list[ir.Graph] = []
+            renamed = False
             for node in (node for graph in wave for node in graph):
                 function = model.functions.get(node.op_identifier())
                 if function is None:
@@ -42,10 +49,12 @@ class SpecialiseFunctionsPass(ir.passes.InPlacePass):
                 key = (node.op_identifier(), tuple(_type_name(v, types) for v in node.inputs))
                 if key not in copies:
                     copies[key] = _first_or_copy(model, function, key, copies)
-                    modified |= copies[key] is not function
                     reached.extend(nested_graphs(copies[key].graph))
+                renamed |= node.op_type != copies[key].name
                 node.op_type = copies[key].name
             wave = reached
+            modified |= renamed
+            self.types = None if renamed else types
         return ir.passes.PassResult(model, modified)
 
 

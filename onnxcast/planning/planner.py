@@ -28,7 +28,7 @@ def make_plan(
         model: Normalised or not; it is not changed.
         policy: Scope, format, and what is kept wide or narrowed regardless.
         target: Tells the operand types of matmul-like ops.
-        types: Of `model` as it is, but for what is in functions, if they are known.
+        types: Of `model` as it is, if they are known; of what is in specialised functions, too.
 
     Raises:
         InputError: A pattern that matches nothing (with the nearest names), or contradicts another.
@@ -39,7 +39,7 @@ def make_plan(
     shapes = Shapes(model)
     if policy.format is not None and policy.minimise is Minimise.BYTES:
         shapes.begin()
-    if types is None or model.functions:
+    if types is None:
         types = ElementTypes(model, in_functions=specialised)
     groups = find_groups(nodes, types)
     labels = {group.node: label(group.node) for group in groups if not group.node.name}
