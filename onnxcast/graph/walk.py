@@ -22,15 +22,18 @@ __all__ = [
 ]
 
 
+_GRAPH, _GRAPHS = ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS
+
+
 def bodies(node: ir.Node) -> list[ir.Graph]:
     """The subgraphs that `node` holds, in attribute order."""
     found: list[ir.Graph] = []
     for attribute in node.attributes.data.values():  # the dict itself: this is asked most
         kind = attribute.type
-        if kind is ir.AttributeType.GRAPH:
+        if kind is _GRAPH:
             if not attribute.is_ref():
                 found.append(attribute.as_graph())
-        elif kind is ir.AttributeType.GRAPHS and not attribute.is_ref():
+        elif kind is _GRAPHS and not attribute.is_ref():
             found.extend(attribute.as_graphs())
     return found
 

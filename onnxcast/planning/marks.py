@@ -104,9 +104,10 @@ def forget_marks(model: ir.Model) -> None:
 def _marks(model: ir.Model) -> dict[ir.Node | ir.Value, str]:
     """Whatever bears a mark, with what that says."""
     nodes = list(model_nodes(model))
-    holders: list[ir.Node | ir.Value] = [*nodes, *(v for node in nodes for v in node.outputs)]
+    noted: list[ir.Node | ir.Value] = [node for node in nodes if node.metadata_props]
+    noted += [value for node in nodes for value in node.outputs if value.metadata_props]
     return {
-        holder: notes.get(FORMAT, "") + notes.get(OPERANDS, "")
-        for holder in holders
-        if (notes := holder.metadata_props) and not _KEYS.isdisjoint(notes)
+        holder: holder.metadata_props.get(FORMAT, "") + holder.metadata_props.get(OPERANDS, "")
+        for holder in noted
+        if not _KEYS.isdisjoint(holder.metadata_props)
     }
