@@ -227,8 +227,7 @@ class Conversion:
             origin: Where the samples come from, for the report.
             once: Whether the prepared model may be used up.
         """
-        prepared, found = self.model, list(self._findings)
-        known = self._known
+        prepared, found, known = self.model, list(self._findings), self._known
         if not once:
             self.model, self._known = prepared.clone(), Knowledge()
         before = interface(self.model)

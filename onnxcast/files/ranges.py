@@ -5,7 +5,6 @@ __all__ = ["WeightRange", "measure_small", "weight_range"]
 import dataclasses
 import itertools
 import math
-import struct
 from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import Any
@@ -22,7 +21,6 @@ _MEASURED = "onnxcast.range"
 
 _MAGNITUDE = np.uint32(0x7FFFFFFF)
 _INFINITY = np.uint32(0x7F800000)
-_BITS, _FLOATS = struct.Struct("2I"), struct.Struct("2f")
 
 _SMALL = 2**10
 _TOGETHER = 2**10
@@ -125,5 +123,8 @@ def _range_of(piece: npt.NDArray[Any]) -> WeightRange:
         return WeightRange(0.0, math.inf, has_nonfinite)
     bits -= np.uint32(1)  # 0 becomes the largest number
     smallest = np.minimum.reduce(bits) + np.uint32(1)
-    finite_absmax, smallest_nonzero = _FLOATS.unpack(_BITS.pack(largest, smallest))
-    return WeightRange(finite_absmax, smallest_nonzero, has_nonfinite)
+    return WeightRange(_value(largest), _value(smallest), has_nonfinite)
+
+
+def _value(bits: np.uint32) -> float:
+    return float(bits.view(np.float32))

@@ -234,8 +234,7 @@ def _fill(buffer: memoryview, file: Any, tensor: ir.ExternalTensor) -> None:
 
 def in_one_piece(tensor: ir.TensorProtocol) -> npt.NDArray[Any] | None:
     """All of a tensor in memory that is too small to be read in chunks; else None."""
-    # Of its class: an instance of a protocol takes as long to answer as to be read.
-    if issubclass(type(tensor), (ir.ExternalTensor, ConvertedTensor)):
+    if isinstance(tensor, ir.ExternalTensor | ConvertedTensor):
         return None
     array = tensor.numpy()
     return array if 0 < array.nbytes <= CHUNK_BYTES else None
