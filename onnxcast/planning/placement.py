@@ -3,12 +3,12 @@
 A value that becomes narrow is cast up for its wide readers; a wide value is cast down for its
 narrow readers, right after its producer, and up again where a reader computes in float32 on rounded
 operands. From one narrow format to another it goes by way of float32. One-element constants are
-rewritten instead (as a new constant if others read them). What control flow hands in and out
-becomes narrow as a whole. Graph outputs keep their names and types.
+rewritten instead: initializers in place, or as a new constant if others read them. What control
+flow hands in and out becomes narrow as a whole. Graph outputs keep their names and types.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import onnx_ir as ir
@@ -16,7 +16,14 @@ import onnx_ir as ir
 from onnxcast import formats
 from onnxcast.diagnostics import Code, Diagnostic
 from onnxcast.formats import Format
-from onnxcast.graph.edit import Casts, constant_of, move_outputs, new_constant, retype
+from onnxcast.graph.edit import (
+    Casts,
+    constant_of,
+    move_outputs,
+    new_constant,
+    retype,
+    set_constant,
+)
 from onnxcast.graph.findings import finding_about
 from onnxcast.graph.opsets import import_onnx
 from onnxcast.graph.ties import Exit
@@ -63,9 +70,10 @@ def carry_out(model: ir.Model, plan: Plan, store: Store | None = None) -> Placed
     cast = [(group, each) for group, each in plan.narrow() if each.form is not Form.MARKED]
     for format_ in dict.fromkeys(decision.format for _, decision in cast):
         import_onnx(model, _dtype(format_))
-    alike = _read_alike(cast)
-    stored = {} if store is None else store(model, alike)
-    placer.stored({value: alike[value] for value in stored})
+    numbers, weights = _read_alike(cast)
+    placer.rewrite(numbers)
+    stored = {} if store is None else store(model, weights)
+    placer.stored({value: weights[value] for value in stored})
     for group, decision in cast:
         for value in group.result_values() if decision.gives else ():
             placer.narrow(value, decision.format)
@@ -84,8 +92,14 @@ def carry_out(model: ir.Model, plan: Plan, store: Store | None = None) -> Placed
     return Placed(findings, changed, placer.types())
 
 
-def _read_alike(cast: Iterable[tuple[Group, Decision]]) -> dict[ir.Value, ir.DataType]:
-    """Initializers of more than one element whose every reader reads them in one narrow type."""
+def _read_alike(
+    cast: Iterable[tuple[Group, Decision]],
+) -> tuple[dict[ir.Value, ir.DataType], dict[ir.Value, ir.DataType]]:
+    """Float32 initializers whose every reader reads them in one narrow type.
+
+    Returns:
+        Those of one element, and the others.
+    """
     reads: dict[ir.Value, list[ir.DataType]] = {}
     for group, decision in cast:
         inputs = group.node.inputs
@@ -93,16 +107,15 @@ def _read_alike(cast: Iterable[tuple[Group, Decision]]) -> dict[ir.Value, ir.Dat
             value = inputs[index]
             if value is not None and value.is_initializer():
                 reads.setdefault(value, []).append(_dtype(decision.format))
-    return {
-        value: dtypes[0]
-        for value, dtypes in reads.items()
-        if len(set(dtypes)) == 1
-        and len(dtypes) == len(value.uses())
-        and not value.is_graph_output()
-        and (tensor := constant_of(value)) is not None
-        and tensor.dtype == _FLOAT
-        and tensor.size != 1
-    }
+    numbers: dict[ir.Value, ir.DataType] = {}
+    weights: dict[ir.Value, ir.DataType] = {}
+    for value, dtypes in reads.items():
+        tensor = constant_of(value)
+        is_alike = len(set(dtypes)) == 1 and len(dtypes) == len(value.uses())
+        if not is_alike or value.is_graph_output() or tensor is None or tensor.dtype != _FLOAT:
+            continue
+        (numbers if tensor.size == 1 else weights)[value] = dtypes[0]
+    return numbers, weights
 
 
 def _finding(node: ir.Node) -> Diagnostic:
@@ -126,13 +139,25 @@ class _Placer:
         self._narrow: dict[ir.Value, ir.DataType] = {}
         self._satisfied: dict[ir.Node, int] = {}  # the operands that are, as bits
         self._given: set[Exit] = set()
-        self._stored: Mapping[ir.Value, ir.DataType] = {}
+        self._stored: dict[ir.Value, ir.DataType] = {}
         self._constants: dict[tuple[ir.Value, ir.DataType], ir.Value] = {}
 
     def stored(self, dtypes: Mapping[ir.Value, ir.DataType]) -> None:
         """Note that constants are stored in the types that they are read in."""
-        self._stored = dtypes
+        self._stored.update(dtypes)
         self.changed |= bool(dtypes)
+
+    def rewrite(self, dtypes: Mapping[ir.Value, ir.DataType]) -> None:
+        """Round one-element constants in place to the types that they are read in."""
+        for dtype in dict.fromkeys(dtypes.values()):
+            values = [value for value, each in dtypes.items() if each == dtype]
+            tensors = [tensor for tensor in map(constant_of, values) if tensor is not None]
+            # All at once: to round them one by one takes as long as all else that is done here.
+            wide = np.concatenate([tensor.numpy().reshape(-1) for tensor in tensors])
+            rounded = formats.to_storage(wide, formats.of(dtype))
+            for value, tensor, number in zip(values, tensors, rounded, strict=True):
+                set_constant(value, _with_number(tensor, number, dtype))
+        self.stored(dtypes)
 
     def types(self) -> dict[ir.Value, ir.DataType]:
         """The element types of all that is new or has another one."""
@@ -239,3 +264,14 @@ class _Placer:
             narrow = ir.Tensor(rounded, dtype=dtype, name=name)
             self._constants[key] = new_constant(self._model, value, narrow, self.casts.names)
         return self._constants[key]
+
+
+def _with_number(tensor: ir.TensorProtocol, number: Any, dtype: ir.DataType) -> ir.Tensor[Any]:
+    """`tensor`, of one element, with another: a `number` in the storage of `dtype`."""
+    return ir.Tensor(
+        np.full(tensor.shape.numpy(), number),
+        dtype=dtype,
+        name=tensor.name,
+        doc_string=tensor.doc_string,
+        metadata_props=dict(tensor.metadata_props) or None,
+    )

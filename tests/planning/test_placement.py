@@ -80,19 +80,32 @@ def test_wide_operands_of_pinned_ops_stay_as_they_are() -> None:
     assert casts(model) == []
 
 
-def test_a_one_element_constant_is_rewritten_and_a_tensor_is_cast() -> None:
+def test_one_element_initializers_are_rewritten_in_place_and_a_tensor_is_cast() -> None:
     text = """g (float[2] x) => (float[2] z)
     <float k = {0.1}, float[1] l = {0.2}, float[2] w = {1, 2}> {
-        a = Mul (x, k) b = Add (a, l) c = Sub (b, w) z = Floor (c)
+        a = Mul (x, k) b = Add (a, l) c = Sub (b, w) d = Mul (c, k) z = Floor (d)
     }"""
     model = placed(text)
-    assert casts(model) == ["x -> x_float16", "w -> w_float16", "c -> c_float32"]
-    narrow = model.graph.initializers["k_float16"].const_value
-    assert narrow is not None
-    assert narrow.dtype == FLOAT16
-    assert narrow.numpy() == np.float16(0.1)
-    assert narrow.shape == ()
-    assert model.graph.initializers["l_float16"].const_value is not None
+    assert casts(model) == ["x -> x_float16", "w -> w_float16", "d -> d_float32"]
+    assert set(model.graph.initializers) == {"k", "l", "w"}
+    for name, number, shape in (("k", 0.1, ()), ("l", 0.2, (1,))):
+        narrow = model.graph.initializers[name].const_value
+        assert narrow is not None
+        assert narrow.dtype == FLOAT16
+        assert narrow.numpy() == np.float16(number)
+        assert narrow.shape == shape
+
+
+def test_a_rewritten_number_keeps_its_notes() -> None:
+    text = "g (float[2] x) => (float[2] y) <float k = {0.1}> { a = Mul (x, k) y = Floor (a) }"
+    model = load(text)
+    number = ir.Tensor(np.array(0.1, np.float32), name="k", doc_string="a tenth")
+    number.metadata_props["from"] = "training"
+    model.graph.initializers["k"].const_value = number
+    carry_out(model, make_plan(model, make_policy(fp32_cast="all-fp16"), GENERIC))
+    narrow = ir.to_proto(model).graph.initializer[0]
+    assert (narrow.name, narrow.data_type, narrow.doc_string) == ("k", FLOAT16, "a tenth")
+    assert [(each.key, each.value) for each in narrow.metadata_props] == [("from", "training")]
 
 
 def test_a_constant_that_others_read_wide_stays_beside_its_narrow_copy() -> None:
@@ -123,7 +136,9 @@ def test_before_ir_version_4_no_initializer_is_added() -> None:
         a = Mul (x, k) y = Floor (a)
     }"""
     assert "k -> k_float16" in casts(placed(text, ir_version=3))
-    plain = "g (float[2] x) => (float[2] y) <float k = {0.1}> { a = Mul (x, k) y = Floor (a) }"
+    plain = """g (float[2] x) => (float[2] y, float[2] z) <float k = {0.1}> {
+        a = Mul (x, k) b = Mul (a, k) y = Floor (b) z = Pow (x, k)
+    }"""
     model = load(plain)
     model.ir_version = 3
     carry_out(model, make_plan(model, make_policy(fp32_cast="all-fp16"), GENERIC))
