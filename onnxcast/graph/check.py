@@ -3,6 +3,7 @@
 import contextlib
 import functools
 import graphlib
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import onnx
@@ -13,10 +14,9 @@ from onnxcast.files import tensor_slots
 from onnxcast.files.ahead import aside
 from onnxcast.files.maps import put_back
 from onnxcast.files.read import root_cause
-from onnxcast.files.slots import all_nodes
 from onnxcast.graph import native
 from onnxcast.graph.skeleton import in_memory, skeleton
-from onnxcast.graph.walk import function_graphs, label, main_nodes, model_nodes
+from onnxcast.graph.walk import label, main_nodes, nested_scopes
 
 __all__ = ["check_functions", "fault", "look_for_fault", "without_files"]
 
@@ -40,25 +40,29 @@ def check_functions(model: ir.Model) -> None:
     """
     if not model.functions:
         return
-    _check_unfolding(model)
-    for graph in function_graphs(model):
-        _check_body(graph)
-    read = {name: _attributes_read(each) for name, each in model.functions.items()}
-    for node in model_nodes(model):
-        function = model.functions.get(node.op_identifier())
-        if function is not None:
-            _check_call(node, function)
-            _check_attributes(node.attributes, read[function.identifier()], f"call {label(node)}")
+    main, inside = list(main_nodes(model)), dict[ir.OperatorIdentifier, list[ir.Node]]()
+    for name, function in model.functions.items():
+        inside[name] = []
+        for graph, nodes in nested_scopes(function.graph):
+            _check_body(graph, nodes)
+            inside[name] += nodes
+    _check_unfolding(main, inside)
+    read = {name: _attributes_read(each, inside[name]) for name, each in model.functions.items()}
+    for node in itertools.chain(main, *inside.values()):
+        called = model.functions.get(node.op_identifier())
+        if called is not None:
+            _check_call(node, called)
+            _check_attributes(node.attributes, read[called.identifier()], f"call {label(node)}")
 
 
-def _check_body(graph: ir.Graph) -> None:
+def _check_body(graph: ir.Graph, nodes: Iterable[ir.Node]) -> None:
     for value in graph.outputs:
         if not _is_made_in(graph, value):
             raise InputError(
                 f"graph {graph.name!r} in a function gives {value.name!r}, which is not made "
                 "in it: make it there, by an Identity"
             )
-    for node in graph:
+    for node in nodes:
         lacking = next((value for value in node.inputs if _is_nowhere(value)), None)
         if lacking is not None:
             raise InputError(
@@ -77,12 +81,14 @@ def _check_call(node: ir.Node, function: ir.Function) -> None:
         )
 
 
-def _attributes_read(function: ir.Function) -> dict[str, ir.AttributeType]:
-    """The types that `function` reads its attributes as."""
+def _attributes_read(
+    function: ir.Function, nodes: Iterable[ir.Node]
+) -> dict[str, ir.AttributeType]:
+    """The types that `function`, of these `nodes`, reads its attributes as."""
     read: dict[str, ir.AttributeType] = {}
     shown = f"function {function.domain}::{function.name}"
-    for node in all_nodes(function, plain=False):
-        for attribute in node.attributes.values():
+    for node in nodes:
+        for attribute in node.attributes.data.values():
             if attribute.is_ref():
                 name = attribute.ref_attr_name or ""
                 _check_attributes({name: attribute}, read, shown)
@@ -110,12 +116,16 @@ def _is_nowhere(value: ir.Value | None) -> bool:
     return not (value.is_graph_input() or value.is_initializer())
 
 
-def _check_unfolding(model: ir.Model) -> None:
-    """Bound the depth of calls, and the nodes that are there with all bodies in place of calls."""
-    calls = {
-        name: [node.op_identifier() for node in all_nodes(function)]
-        for name, function in model.functions.items()
-    }
+def _check_unfolding(
+    main: Iterable[ir.Node], inside: Mapping[ir.OperatorIdentifier, Iterable[ir.Node]]
+) -> None:
+    """Bound the depth of calls, and the nodes that are there with all bodies in place of calls.
+
+    Args:
+        main: The nodes outside functions.
+        inside: Those of each function.
+    """
+    calls = {name: [node.op_identifier() for node in nodes] for name, nodes in inside.items()}
     depths: dict[ir.OperatorIdentifier, int] = {}
     sizes: dict[ir.OperatorIdentifier, int] = {}
     for name in _innermost_first(calls):
@@ -125,7 +135,7 @@ def _check_unfolding(model: ir.Model) -> None:
         raise InputError(
             f"functions call one another more than {_DEEPEST} deep; wanted fewer; inline some"
         )
-    if sum(sizes.get(node.op_identifier(), 1) for node in main_nodes(model)) > _MOST:
+    if sum(sizes.get(node.op_identifier(), 1) for node in main) > _MOST:
         raise InputError(
             f"functions that unfold to more than {_MOST} nodes; wanted fewer; take calls out"
         )

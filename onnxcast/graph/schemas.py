@@ -153,20 +153,29 @@ class Schemas:
 
     def __init__(self, model: ir.Model) -> None:
         self._functions = model.functions
+        self._main = model.graph
         self._model_opsets = model.opset_imports
         self._function_opsets: dict[ir.Graph, Mapping[str, int]] = {
-            graph: function.opset_imports
-            for function in model.functions.values()
-            for graph in nested_graphs(function.graph)
+            function.graph: function.opset_imports for function in model.functions.values()
         }
         self._known: dict[tuple[int, str, str], Signature | None] = {}
         self._model_id = id(self._model_opsets)
 
     def opsets(self, graph: ir.Graph | None) -> Mapping[str, int]:
         """The opset imports in force in `graph`: a function's own, else the model's."""
-        if graph is None:
+        if graph is None or graph is self._main:
             return self._model_opsets
-        return self._function_opsets.get(graph, self._model_opsets)
+        found = self._function_opsets.get(graph)
+        return self._nested_opsets.get(graph, self._model_opsets) if found is None else found
+
+    @functools.cached_property
+    def _nested_opsets(self) -> Mapping[ir.Graph, Mapping[str, int]]:
+        """Those of graphs inside functions, of which most models have none: found on demand."""
+        return {
+            graph: opsets
+            for body, opsets in self._function_opsets.items()
+            for graph in nested_graphs(body)
+        }
 
     def version(self, node: ir.Node) -> int | None:
         """Opset version in force for `node`; None if its domain is not imported."""

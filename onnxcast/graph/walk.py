@@ -15,6 +15,7 @@ __all__ = [
     "model_graphs",
     "model_nodes",
     "nested_graphs",
+    "nested_scopes",
     "op_name",
     "scopes",
     "upstream",
@@ -74,13 +75,18 @@ def scopes(model: ir.Model, *, functions: bool = True) -> Iterator[tuple[ir.Grap
         functions: Whether those in functions are among them.
     """
     for scope in (model, *(model.functions.values() if functions else ())):
-        pending = [scope.graph]
-        while pending:
-            current = pending.pop()
-            nodes = list(current)
-            inner = [body for node in nodes if node.attributes.data for body in bodies(node)]
-            pending.extend(reversed(inner))
-            yield current, nodes
+        yield from nested_scopes(scope.graph)
+
+
+def nested_scopes(graph: ir.Graph) -> Iterator[tuple[ir.Graph, list[ir.Node]]]:
+    """`nested_graphs`, each with its nodes; may change as in `scopes`."""
+    pending = [graph]
+    while pending:
+        current = pending.pop()
+        nodes = list(current)
+        inner = [body for node in nodes if node.attributes.data for body in bodies(node)]
+        pending.extend(reversed(inner))
+        yield current, nodes
 
 
 def contents(model: ir.Model, *, functions: bool = True) -> tuple[list[ir.Graph], list[ir.Node]]:

@@ -17,7 +17,7 @@ import onnx_ir as ir
 
 from onnxcast.graph.schemas import type_string
 from onnxcast.graph.types import ElementTypes
-from onnxcast.graph.walk import main_graphs, nested_graphs
+from onnxcast.graph.walk import main_nodes, nested_scopes
 
 __all__ = ["SpecialiseFunctionsPass"]
 
@@ -37,19 +37,23 @@ class SpecialiseFunctionsPass(ir.passes.InPlacePass):
         """Visit the main graph's calls, then those inside the functions that they reach."""
         modified, self.types = False, None
         copies: dict[_Key, ir.Function] = {}
-        wave = list(main_graphs(model)) if model.functions else []
+        met: set[ir.OperatorIdentifier] = set()
+        wave = list(main_nodes(model)) if model.functions else []
         while wave:
             types = self.types or ElementTypes(model, in_functions=True)
-            reached: list[ir.Graph] = []
+            reached: list[ir.Node] = []
             renamed = False
-            for node in (node for graph in wave for node in graph):
-                function = model.functions.get(node.op_identifier())
+            for node in wave:
+                called = node.op_identifier()
+                function = model.functions.get(called)
                 if function is None:
                     continue
-                key = (node.op_identifier(), tuple(_type_name(v, types) for v in node.inputs))
+                key = (called, tuple(_type_name(v, types) for v in node.inputs))
                 if key not in copies:
-                    copies[key] = _first_or_copy(model, function, key, copies)
-                    reached.extend(nested_graphs(copies[key].graph))
+                    copies[key] = _copy(model, function, key[1]) if called in met else function
+                    met.add(called)
+                    for _, nodes in nested_scopes(copies[key].graph):
+                        reached.extend(nodes)
                 renamed |= node.op_type != copies[key].name
                 node.op_type = copies[key].name
             wave = reached
@@ -63,14 +67,10 @@ def _type_name(value: ir.Value | None, types: ElementTypes) -> str:
     return "" if type_ is None else type_string(type_)
 
 
-def _first_or_copy(
-    model: ir.Model, function: ir.Function, key: _Key, copies: dict[_Key, ir.Function]
-) -> ir.Function:
-    """`function` for the first types that it is called with, a copy for each others."""
-    if not any(identifier == key[0] for identifier, _ in copies):
-        return function
+def _copy(model: ir.Model, function: ir.Function, types: tuple[str, ...]) -> ir.Function:
+    """A copy of `function` for operands of other `types`, under a name that is free."""
     copy = function.clone()
-    inner = "_".join(name.removeprefix("tensor(").removesuffix(")") for name in key[1])
+    inner = "_".join(name.removeprefix("tensor(").removesuffix(")") for name in types)
     wanted, count = f"{function.name}_{inner}", 0
     copy.name = wanted
     while copy.identifier() in model.functions:
