@@ -43,6 +43,8 @@ class Knowledge:
         """Tell `pass_` what it would have to find out of `model`."""
         if isinstance(pass_, PlannedPass):
             pass_.types = self.planned(model)
+        elif isinstance(pass_, NormalisePass) and self.types_inside is not None:
+            pass_.types = self.types_inside.outside()
         elif isinstance(pass_, _TYPED) and not model.functions:
             pass_.types = self.types
         if isinstance(pass_, LegaliseCastsPass):
@@ -55,6 +57,6 @@ class Knowledge:
         if isinstance(pass_, SpecialiseFunctionsPass):
             self.types_inside = pass_.types
         elif isinstance(pass_, NormalisePass):
-            self.types = pass_.types
+            self.types = pass_.types_after
         elif isinstance(pass_, PlannedPass) and pass_.plan is not None:
             self.types, self.shapes = pass_.types_after, pass_.plan.shapes

@@ -68,9 +68,10 @@ def _check_text(names: Sequence[Any], shown: str) -> None:
 
 
 def _names(scope: onnx.GraphProto | onnx.FunctionProto) -> list[str]:
+    """The names in `scope`; what nodes read is named where it is made, or nowhere and refused."""
     names = [scope.name, *(info.name for info in scope.value_info)]
     for node in scope.node:
-        names += (node.name, node.op_type, node.domain, *node.input, *node.output)
+        names += (node.name, node.op_type, node.domain, *node.output)
     if isinstance(scope, onnx.FunctionProto):
         return [*names, scope.domain, *scope.input, *scope.output, *scope.attribute]
     return names + [each.name for each in (*scope.input, *scope.output, *scope.initializer)]

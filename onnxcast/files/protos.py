@@ -33,7 +33,8 @@ def parts(model: onnx.ModelProto) -> Parts:
             scope = pending.pop()
             found.scopes.append(scope)
             for node in scope.node:
-                for attribute in node.attribute:
+                attributes = node.attribute
+                for attribute in attributes or ():  # to go through none takes long
                     found.attributes.append((node, attribute, declared))
                     pending.extend(_graphs(attribute))
     return found
@@ -53,7 +54,8 @@ def nested(
         scope = pending.pop()
         yield scope
         for node in scope.node:
-            pending.extend(bodies(node))
+            if node.attribute:
+                pending.extend(bodies(node))
 
 
 def bodies(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:

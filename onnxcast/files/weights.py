@@ -68,6 +68,16 @@ class ConvertedTensor(ir.Tensor[ir.TensorProtocol]):
             metadata_props=dict(source.metadata_props) or None,
         )
 
+    @property
+    def size(self) -> int:
+        """How many elements there are."""
+        return self.raw.size
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes that they take."""
+        return self.size * self.dtype.bitwidth // 8
+
     def convert(self, piece: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Return elements of the source in the storage dtype of this one."""
         raise NotImplementedError

@@ -13,7 +13,7 @@ import onnx_ir as ir
 from onnxcast import formats
 from onnxcast.graph.ties import Exit
 from onnxcast.graph.types import element_type
-from onnxcast.graph.walk import contents
+from onnxcast.graph.walk import Contents, contents
 
 __all__ = [
     "Casts",
@@ -40,10 +40,11 @@ _SATURATING = frozenset({ir.DataType.FLOAT8E4M3FN, ir.DataType.FLOAT8E5M2})
 class Names:
     """Makes names that no value and no node of the model bears, in any scope."""
 
-    def __init__(self, model: ir.Model) -> None:
+    def __init__(self, model: ir.Model, found: Contents | None = None) -> None:
+        """Look at all of `model`, whose contents may be at hand."""
         self._taken: set[str] = set()
         self._counts: dict[str, int] = {}
-        graphs, nodes = contents(model)
+        graphs, nodes = found or contents(model)
         for graph in graphs:
             self._taken.update([value.name or "" for value in graph.inputs])
             self._taken.update(graph.initializers)
@@ -243,8 +244,8 @@ class Casts:
         types: The element types of all values that were made.
     """
 
-    def __init__(self, model: ir.Model) -> None:
-        self.names = Names(model)
+    def __init__(self, model: ir.Model, found: Contents | None = None) -> None:
+        self.names = Names(model, found)
         self.added: list[ir.Node] = []
         self.types: dict[ir.Value, ir.DataType] = {}
         self._known: dict[tuple[ir.Value, ir.DataType], ir.Value] = {}

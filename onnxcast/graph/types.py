@@ -87,9 +87,17 @@ class ElementTypes:
         self._calls: dict[tuple[object, ...], list[ir.TypeProtocol | None]] = {}
         self._in_calls: dict[ir.OperatorIdentifier, list[_Types]] = {}
         self._sweep(model.graph, scope)
-        if in_functions:
+        self._outside = self._types
+        if in_functions and self._in_calls:
+            self._types = dict(self._outside)
             for calls in self._in_calls.values():
                 self._types.update(_agreed(calls))
+
+    def outside(self) -> "ElementTypes":
+        """These as if `in_functions` had not been asked for."""
+        outside = copy.copy(self)
+        outside._types = self._outside
+        return outside
 
     def changed(self, model: ir.Model, dtypes: Mapping[ir.Value, ir.DataType]) -> "ElementTypes":
         """The types of `model` after some values became tensors of other element types, or came.
@@ -101,6 +109,7 @@ class ElementTypes:
         after.schemas = Schemas(model)
         types = {dtype: ir.TensorType(dtype) for dtype in set(dtypes.values())}
         after._types = {**self._types, **{value: types[each] for value, each in dtypes.items()}}
+        after._outside = after._types
         return after
 
     def of(self, value: ir.Value) -> ir.TypeProtocol | None:

@@ -2,10 +2,12 @@
 
 import itertools
 from collections.abc import Iterator
+from typing import TypeAlias
 
 import onnx_ir as ir
 
 __all__ = [
+    "Contents",
     "bodies",
     "contents",
     "function_graphs",
@@ -22,6 +24,9 @@ __all__ = [
     "values",
 ]
 
+
+Contents: TypeAlias = tuple[list[ir.Graph], list[ir.Node]]
+"""Graphs, and the nodes of all of them."""
 
 _GRAPH, _GRAPHS = ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS
 
@@ -89,7 +94,7 @@ def nested_scopes(graph: ir.Graph) -> Iterator[tuple[ir.Graph, list[ir.Node]]]:
         yield current, nodes
 
 
-def contents(model: ir.Model, *, functions: bool = True) -> tuple[list[ir.Graph], list[ir.Node]]:
+def contents(model: ir.Model, *, functions: bool = True) -> Contents:
     """What `scopes` gives, but all graphs, and the nodes of all of them."""
     graphs: list[ir.Graph] = []
     nodes: list[ir.Node] = []

@@ -40,10 +40,13 @@ class NormalisePass(ir.passes.InPlacePass):
     """Constants hold tensors; Casts name their type; declared types are true.
 
     Attributes:
-        types: Those of the model after the last call, if that changed nothing; else None.
+        types: Of the model that it is called with, if they are known, but for those in functions;
+            for one call.
+        types_after: Of what the last call left, if it changed nothing; else None.
     """
 
     types: ElementTypes | None = None
+    types_after: ElementTypes | None = None
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
         """Rewrite every scope of `model`, function bodies included.
@@ -51,7 +54,7 @@ class NormalisePass(ir.passes.InPlacePass):
         Raises:
             InputError: A graph output is declared to be of a type that it is not.
         """
-        types = ElementTypes(model)
+        types, self.types = self.types or ElementTypes(model), None
         _check_outputs(model, types)
         modified = False
         for graph, nodes in scopes(model):
@@ -62,7 +65,7 @@ class NormalisePass(ir.passes.InPlacePass):
                     is_constant = node.op_type == "Constant"
                     modified |= _hold_tensor(node) if is_constant else _name_type(node, types)
                 modified |= _declare(node, types)
-        self.types = None if modified else types
+        self.types_after = None if modified else types
         return ir.passes.PassResult(model, modified)
 
 

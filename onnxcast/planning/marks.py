@@ -8,6 +8,8 @@ After (float32r)::
 The hardware rounds what is marked; elsewhere the model runs as it is.
 """
 
+from collections.abc import Iterable
+
 import onnx_ir as ir
 
 from onnxcast import formats
@@ -27,9 +29,15 @@ OPERANDS = "onnxcast.operands"
 _KEYS = frozenset({FORMAT, OPERANDS})
 
 
-def carry_out_marks(model: ir.Model, plan: Plan) -> bool:
-    """Let the marks of `model` be those of `plan`; return whether that changed any."""
-    before = _marks(model)
+def carry_out_marks(model: ir.Model, plan: Plan, nodes: Iterable[ir.Node]) -> bool:
+    """Let the marks of `model` be those of `plan`; return whether that changed any.
+
+    Args:
+        model: Where the marks are.
+        plan: Tells what they are to be.
+        nodes: All of `model` that may bear one.
+    """
+    before = _marks(nodes)
     for holder in before:  # what is none of ours is not taken away
         _ = marked_operands(holder) if isinstance(holder, ir.Node) else marked_format(holder)
     marked = [(group, each) for group, each in plan.narrow() if each.form is Form.MARKED]
@@ -47,7 +55,7 @@ def carry_out_marks(model: ir.Model, plan: Plan) -> bool:
             value.metadata_props[FORMAT] = decision.format.name
             if value.type is None:  # a value_info must have one
                 value.type = plan.types.of(value)
-    return _marks(model) != before
+    return _marks(model_nodes(model)) != before
 
 
 def marked_operands(node: ir.Node) -> dict[int, Format]:
@@ -91,19 +99,19 @@ def _malformed(holder: str, key: str, text: str) -> InputError:
 
 def is_marked(model: ir.Model) -> bool:
     """Whether any value or node of `model` bears a mark."""
-    return bool(_marks(model))
+    return bool(_marks(model_nodes(model)))
 
 
 def forget_marks(model: ir.Model) -> None:
     """Remove all marks."""
-    for holder in _marks(model):
+    for holder in _marks(model_nodes(model)):
         holder.metadata_props.pop(FORMAT, None)
         holder.metadata_props.pop(OPERANDS, None)
 
 
-def _marks(model: ir.Model) -> dict[ir.Node | ir.Value, str]:
-    """Whatever bears a mark, with what that says."""
-    nodes = list(model_nodes(model))
+def _marks(nodes: Iterable[ir.Node]) -> dict[ir.Node | ir.Value, str]:
+    """Whatever of `nodes` and their results bears a mark, with what that says."""
+    nodes = list(nodes)
     noted: list[ir.Node | ir.Value] = [node for node in nodes if node.metadata_props]
     noted += [value for node in nodes for value in node.outputs if value.metadata_props]
     return {

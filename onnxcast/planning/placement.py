@@ -28,6 +28,7 @@ from onnxcast.graph.findings import finding_about
 from onnxcast.graph.opsets import import_onnx
 from onnxcast.graph.ties import Exit
 from onnxcast.graph.types import ElementTypes
+from onnxcast.graph.walk import Contents, contents
 from onnxcast.planning.groups import Group
 from onnxcast.planning.marks import carry_out_marks
 from onnxcast.planning.plan import Decision, Form, Plan
@@ -66,7 +67,8 @@ def carry_out(model: ir.Model, plan: Plan, store: Store | None = None) -> Placed
         plan: What is wanted.
         store: Does without Casts what it can; None to cast all.
     """
-    placer = _Placer(model, plan.types)
+    found = contents(model)
+    placer = _Placer(model, plan.types, found)
     cast = [(group, each) for group, each in plan.narrow() if each.form is not Form.MARKED]
     for format_ in dict.fromkeys(decision.format for _, decision in cast):
         import_onnx(model, _dtype(format_))
@@ -87,7 +89,7 @@ def carry_out(model: ir.Model, plan: Plan, store: Store | None = None) -> Placed
                 import_onnx(model, _dtype(decision.read_in(index)))
                 placer.read_rounded(group.node, index, decision.read_in(index))
     placer.read_wide()
-    changed = carry_out_marks(model, plan) or placer.changed
+    changed = carry_out_marks(model, plan, found[1]) or placer.changed
     findings = [*map(_finding, placer.casts.added), *stored.values()]
     return Placed(findings, changed, placer.types())
 
@@ -131,8 +133,8 @@ def _dtype(format_: Format) -> ir.DataType:
 
 
 class _Placer:
-    def __init__(self, model: ir.Model, types: ElementTypes) -> None:
-        self.casts = Casts(model)
+    def __init__(self, model: ir.Model, types: ElementTypes, found: Contents) -> None:
+        self.casts = Casts(model, found)
         self.changed = False
         self._model = model
         self._rounded = Rounded(self.casts, types)

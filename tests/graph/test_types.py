@@ -10,7 +10,7 @@ import onnx_ir as ir
 import pytest
 
 from onnxcast.graph.types import ElementTypes, learn_type
-from onnxcast.graph.walk import main_graphs
+from onnxcast.graph.walk import main_graphs, model_graphs, values
 
 ML = '<ir_version: 10, opset_import: ["": 21, "local": 1, "ai.onnx.ml": 3]>'
 FLOAT16 = ir.DataType.FLOAT16
@@ -340,6 +340,18 @@ def test_a_functions_default_attributes_and_nested_calls_count() -> None:
     }"""
     found = types_of(text + FUNCTION)
     assert (found["a"], found["b"]) == ("float16", "double")
+
+
+def test_types_outside_functions_are_those_found_without_looking_inside() -> None:
+    text = """g (float[2] x) => (float16[2] y) { h = local.Convert <to = 10> (x) y = Neg (h) }"""
+    model = ir.from_proto(onnx.parser.parse_model(ML + text + FUNCTION))
+    inside, alone = ElementTypes(model, in_functions=True), ElementTypes(model)
+    outside, found = inside.outside(), []
+    for graph in model_graphs(model):
+        found += [(inside.of(value), outside.of(value)) for value in values(graph)]
+        assert all(outside.of(value) == alone.of(value) for value in values(graph))
+    assert any(known is not None and left is None for known, left in found)
+    assert any(known is not None and left is not None for known, left in found)
 
 
 def test_a_function_hides_the_op_of_the_same_name_and_uses_its_own_opset() -> None:
