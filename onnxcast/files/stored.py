@@ -45,6 +45,9 @@ class StoredTensor(ir.serde.TensorProtoTensor):
 def hold_facts(graph: ir.Graph) -> None:
     """Let the initializers of `graph`, just read, be such tensors."""
     for value in graph.initializers.values():
-        tensor = value.const_value
+        tensor, shape = value.const_value, value.shape
         if type(tensor) is ir.serde.TensorProtoTensor:
-            value.const_value = StoredTensor(tensor.raw)
+            stored = StoredTensor(tensor.raw)
+            if shape is not None and shape.frozen and shape == tuple(tensor.raw.dims):
+                stored.shape = shape
+            value.const_value = stored

@@ -94,7 +94,8 @@ def _declare_initializer(value: ir.Value) -> bool:
     ):
         value.type = ir.TensorType(tensor.dtype)
         modified = True
-    if value.shape is not None and value.shape != tensor.shape:
+    shape = value.shape
+    if shape is not None and shape is not tensor.shape and shape != tensor.shape:
         value.shape = ir.Shape(tensor.shape.numpy())
         modified = True
     return modified
