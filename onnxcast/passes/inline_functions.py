@@ -18,11 +18,9 @@ inside: a model that turns out invalid here is refused, with the function's name
 
 import onnx
 import onnx_ir as ir
-from onnx_ir.passes.common import InlinePass
 
-from onnxcast.errors import RefusedError
-from onnxcast.files.read import root_cause
 from onnxcast.graph.check import check_functions, fault
+from onnxcast.graph.inlining import inline, refusal
 from onnxcast.graph.walk import bodies, main_nodes, nested_graphs, op_name
 
 __all__ = ["InlineFunctionsPass"]
@@ -48,25 +46,15 @@ class InlineFunctionsPass(ir.passes.InPlacePass):
             for graph in nested_graphs(function.graph):
                 for node in graph:
                     node.meta[_ORIGIN] = _name(function)
-        try:
-            modified = InlinePass()(model).modified
-        except (ir.passes.PreconditionError, RuntimeError, ValueError) as error:
-            raise _refusal(_one_line(root_cause(error))) from None
+        modified = inline(model)
         why = fault(model, full=False)
         if why:
-            raise _refusal(_invalid_node(model) or why)
+            raise refusal(_invalid_node(model) or why)
         return ir.passes.PassResult(model, modified)
 
 
 def _name(function: ir.Function) -> str:
     return f"{function.domain}::{function.name}"
-
-
-def _refusal(why: str) -> RefusedError:
-    return RefusedError(
-        f"functions cannot be inlined ({why}): repair the model, or leave its functions as they "
-        "are (--functions keep)"
-    )
 
 
 def _one_line(error: BaseException) -> str:

@@ -22,11 +22,11 @@ from collections import Counter
 from collections.abc import Iterator
 
 import onnx_ir as ir
-from onnx_ir.passes.common import InlinePass
 
 from onnxcast.files import WidenedTensor
 from onnxcast.formats import FLOAT32, Format, of
 from onnxcast.graph.edit import Names, cast_target
+from onnxcast.graph.inlining import inline
 from onnxcast.graph.types import ElementTypes
 from onnxcast.graph.walk import bodies, main_graphs, main_nodes, op_name, values
 from onnxcast.planning import is_marked, marked_format
@@ -154,8 +154,7 @@ def inlined(model: ir.Model) -> ir.Model:
         known = copy.opset_imports.items()
         imported = {name: version for name, version in known if name in function.opset_imports}
         function.opset_imports.update(imported)
-    if copy.functions:
-        InlinePass()(copy)
+    inline(copy)
     return copy
 
 
