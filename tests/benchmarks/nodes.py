@@ -2,10 +2,10 @@
 
 A row per shape and size: a whole optimise without verification, from file to file, in times of
 what onnx_ir takes to load and save the same file in the same run; then the seconds of its longest
-steps. Each figure is the least of three rounds. The last column is how much more the optimise
-grows from the size before than that does. Wanted: 100,000 nodes within 2.5 times, a growth of at
-most 1.1. What follows ``--`` goes to pytest, as in ``-- --benchmark-timer=time.process_time`` where
-other programs run.
+steps. Each figure is the least of three rounds, and of nine below 100,000 nodes. The last column
+is how much more the optimise grows from the size before than that does. Wanted: 100,000 nodes
+within 2.5 times, a growth of at most 1.1. What follows ``--`` goes to pytest, as in
+``-- --benchmark-timer=time.process_time`` where other programs run.
 """
 
 import argparse
