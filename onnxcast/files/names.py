@@ -74,4 +74,5 @@ def _names(scope: onnx.GraphProto | onnx.FunctionProto) -> list[str]:
         names += (node.name, node.op_type, node.domain, *node.output)
     if isinstance(scope, onnx.FunctionProto):
         return [*names, scope.domain, *scope.input, *scope.output, *scope.attribute]
+    names += [sparse.values.name for sparse in scope.sparse_initializer]
     return names + [each.name for each in (*scope.input, *scope.output, *scope.initializer)]

@@ -24,6 +24,7 @@ from onnxcast.files.left_out import name_left_out
 from onnxcast.files.maps import from_proto
 from onnxcast.files.names import check_attributes, check_names, check_nesting
 from onnxcast.files.protos import parts
+from onnxcast.files.shells import shell
 from onnxcast.files.slots import tensor_slots
 from onnxcast.files.sparse import make_dense
 from onnxcast.files.stored import hold_facts
@@ -268,43 +269,11 @@ def _cloned(model: ir.Model) -> ir.Model:
             f"the model: onnx_ir cannot copy it: {_one_line(root_cause(error))}; "
             "repair that part of the model"
         ) from None
-    values = [value for graph in clone.graphs() for value in graph.initializers.values()]
-    scopes: list[ir.Graph | ir.Function] = [clone.graph, *clone.functions.values()]
-    for scope in scopes:
-        for node in scope.all_nodes():
-            values.extend(node.outputs)
-    for value in values:
-        if value.const_value is not None:
-            value.const_value = _shell(value.const_value)
+    for scope in (clone.graph, *(function.graph for function in clone.functions.values())):
+        for graph in (scope, *scope.subgraphs()):
+            results = (value for node in graph for value in node.outputs)
+            for value in (*graph.initializers.values(), *results):
+                if value.const_value is not None:
+                    value.const_value = shell(value.const_value)
     name_left_out(clone)
     return clone
-
-
-def _shell(tensor: ir.TensorProtocol) -> ir.TensorProtocol:
-    """Return a tensor with a name of its own that shares the numbers of `tensor`."""
-    name, doc, metadata = tensor.name, tensor.doc_string, dict(tensor.metadata_props) or None
-    if isinstance(tensor, ir.ExternalTensor):
-        return ir.ExternalTensor(
-            tensor.location,
-            tensor.offset,
-            tensor.length,
-            tensor.dtype,
-            shape=tensor.shape,
-            name=tensor.name,
-            doc_string=doc,
-            metadata_props=metadata,
-            base_dir=tensor.base_dir,
-        )
-    shape = ir.Shape(tensor.shape.numpy())
-    if isinstance(tensor, ir.StringTensor):
-        return ir.StringTensor(
-            tensor.raw, shape=shape, name=name, doc_string=doc, metadata_props=metadata
-        )
-    return ir.LazyTensor(
-        lambda: tensor,
-        tensor.dtype,
-        shape,
-        name=name,
-        doc_string=doc,
-        metadata_props=metadata,
-    )

@@ -11,9 +11,16 @@ from onnxcast.files import from_proto, tensor_slots, to_proto
 from onnxcast.graph.check import fault
 from onnxcast.graph.native import NativeFailure, convert_version
 from onnxcast.graph.schemas import ONNX_DOMAINS, signature_of, type_string
-from onnxcast.graph.walk import bodies, values
+from onnxcast.graph.walk import bodies, nested_scopes, values
 
-__all__ = ["import_onnx", "onnx_opset", "opset_for_cast", "raise_opset", "wanted_opset"]
+__all__ = [
+    "align_functions",
+    "import_onnx",
+    "onnx_opset",
+    "opset_for_cast",
+    "raise_opset",
+    "wanted_opset",
+]
 
 Window: TypeAlias = tuple[int, int | None]
 """The first and the last opset that will do; None for no last one."""
@@ -216,3 +223,28 @@ def _external(model: ir.Model) -> Iterator[ir.ExternalTensor]:
     for slot in tensor_slots(model):
         if isinstance(slot.tensor, ir.ExternalTensor):
             yield slot.tensor
+
+
+def align_functions(model: ir.Model) -> bool:
+    """Let functions import the ONNX opset of `model` where their ops are the same at both.
+
+    Returns:
+        Whether any imported another.
+    """
+    wanted, aligned = model.opset_imports.get(""), False
+    for function in model.functions.values():
+        version = function.opset_imports.get("")
+        if wanted is None or version is None or version == wanted:
+            continue
+        nodes = [node for _, own in nested_scopes(function.graph) for node in own]
+        ops = {node.op_type for node in nodes if node.domain == ""}
+        if all(_since(op, version) == _since(op, wanted) is not None for op in ops):
+            function.opset_imports[""] = wanted
+            aligned = True
+    return aligned
+
+
+def _since(op_type: str, version: int) -> int | None:
+    """The opset that brought an ONNX op as it is at `version`; None if there is none."""
+    signature = signature_of("", op_type, version)
+    return None if signature is None else signature.since_version

@@ -10,7 +10,6 @@ __all__ = [
     "Contents",
     "bodies",
     "contents",
-    "function_graphs",
     "label",
     "main_graphs",
     "main_nodes",
@@ -55,12 +54,6 @@ def nested_graphs(graph: ir.Graph) -> Iterator[ir.Graph]:
         pending.extend(reversed(inner))
 
 
-def function_graphs(model: ir.Model) -> Iterator[ir.Graph]:
-    """Every function body and every subgraph in it, outermost first."""
-    for function in model.functions.values():
-        yield from nested_graphs(function.graph)
-
-
 def main_graphs(model: ir.Model) -> Iterator[ir.Graph]:
     """The main graph and every subgraph in it, outermost first; no function bodies."""
     yield from nested_graphs(model.graph)
@@ -69,7 +62,8 @@ def main_graphs(model: ir.Model) -> Iterator[ir.Graph]:
 def model_graphs(model: ir.Model) -> Iterator[ir.Graph]:
     """Every graph of the model: main, subgraphs, function bodies and their subgraphs."""
     yield from main_graphs(model)
-    yield from function_graphs(model)
+    for function in model.functions.values():
+        yield from nested_graphs(function.graph)
 
 
 def scopes(model: ir.Model, *, functions: bool = True) -> Iterator[tuple[ir.Graph, list[ir.Node]]]:

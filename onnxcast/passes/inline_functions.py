@@ -21,6 +21,7 @@ import onnx_ir as ir
 
 from onnxcast.graph.check import check_functions, fault
 from onnxcast.graph.inlining import inline, refusal
+from onnxcast.graph.opsets import align_functions
 from onnxcast.graph.walk import bodies, main_nodes, nested_graphs, op_name
 
 __all__ = ["InlineFunctionsPass"]
@@ -46,7 +47,8 @@ class InlineFunctionsPass(ir.passes.InPlacePass):
             for graph in nested_graphs(function.graph):
                 for node in graph:
                     node.meta[_ORIGIN] = _name(function)
-        modified = inline(model)
+        modified = align_functions(model)
+        modified |= inline(model)
         why = fault(model, full=False)
         if why:
             raise refusal(_invalid_node(model) or why)

@@ -10,11 +10,14 @@ After::
     a = local.act (x)
     b = local.act_double (d)       # a copy of local.act
 
-A function that all calls hand the same types stays as it is. Keeps every value bit for bit.
+A function that all calls hand the same types stays as it is. Functions import the ONNX opset of the
+model where their ops are the same at both, as a Cast in them might not be. Keeps every value bit
+for bit.
 """
 
 import onnx_ir as ir
 
+from onnxcast.graph.opsets import align_functions
 from onnxcast.graph.schemas import type_string
 from onnxcast.graph.types import ElementTypes
 from onnxcast.graph.walk import main_nodes, nested_scopes
@@ -35,7 +38,7 @@ class SpecialiseFunctionsPass(ir.passes.InPlacePass):
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
         """Visit the main graph's calls, then those inside the functions that they reach."""
-        modified, self.types = False, None
+        modified, self.types = align_functions(model), None
         copies: dict[_Key, ir.Function] = {}
         met: set[ir.OperatorIdentifier] = set()
         wave = list(main_nodes(model)) if model.functions else []

@@ -150,7 +150,7 @@ class _Placer:
         self.changed |= bool(dtypes)
 
     def rewrite(self, dtypes: Mapping[ir.Value, ir.DataType]) -> None:
-        """Round one-element constants in place to the types that they are read in."""
+        """Round one-element initializers in place to the types that they are read in."""
         for dtype in dict.fromkeys(dtypes.values()):
             values = [value for value, each in dtypes.items() if each == dtype]
             tensors = [tensor for tensor in map(constant_of, values) if tensor is not None]

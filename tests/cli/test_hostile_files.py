@@ -102,6 +102,19 @@ def named(**names: str) -> Make:
     return make
 
 
+def sparse(name: str) -> Make:
+    def make(_folder: Path) -> onnx.ModelProto:
+        model = small()
+        values = onnx.numpy_helper.from_array(np.ones(1, np.float32), name)
+        indices = onnx.numpy_helper.from_array(np.zeros(1, np.int64))
+        model.graph.sparse_initializer.append(
+            onnx.SparseTensorProto(values=values, indices=indices, dims=[2])
+        )
+        return model
+
+    return make
+
+
 def twice(kind: str) -> Make:
     def make(_folder: Path) -> onnx.ModelProto:
         model = small()
@@ -200,6 +213,7 @@ def packed_bomb(_folder: Path) -> bytes:
         (numbers(0), "has 0 float_data; wanted 4"),
         (named(name="a\0b"), "the name 'a\\x00b' holds NUL"),
         (named(op_type="Add\0"), "the name 'Add\\x00' holds NUL"),
+        (sparse("s\0p"), "the name 's\\x00p' holds NUL"),
         (twice("initializer"), "w initializer name is not unique"),
         (twice("input"), "'x' has been used as graph input names multiple times"),
         (twice("node"), "'y' has been used as output names multiple times"),

@@ -135,6 +135,23 @@ def test_ir_model_of_the_caller_is_unchanged_and_its_numbers_are_shared() -> Non
     assert ir.to_proto(model).SerializeToString(deterministic=True) == before
 
 
+def test_what_functions_hold_keeps_its_name_in_the_callers_model() -> None:
+    model = ir.from_onnx_text(
+        """<ir_version: 9, opset_import: ["" : 19, "l" : 1]>
+        g (float[2] x, bool c) => (float[2] y) { y = l.F (x, c) }
+        <domain: "l", opset_import: ["" : 19]> F (a, c) => (b) { b = If (c) <
+            then_branch = then () => (t) <float w = {1}> { t = Add (a, w) },
+            else_branch = other () => (e) { e = Neg (a) }
+        > }"""
+    )
+    [inner, _] = read_model(model).model.functions["l", "F", ""].subgraphs()
+    inner.initializers["w"].name = "renamed"
+    [mine, _] = model.functions["l", "F", ""].subgraphs()
+    tensor = mine.initializers["w"].const_value
+    assert tensor is not None
+    assert tensor.name == "w"
+
+
 def test_clone_keeps_external_and_string_tensors(tmp_path: Path) -> None:
     model = ir.load(save_external(tmp_path))
     text = ir.StringTensor([b"a", b"b"], shape=ir.Shape([2]), name="s")

@@ -9,14 +9,24 @@ import onnx_ir as ir
 import onnxruntime
 import pytest
 from onnx import TensorProto, helper
+from onnx.numpy_helper import to_array
 
 from onnxcast.errors import RefusedError
 from onnxcast.graph.inlining import inline
-from onnxcast.graph.walk import model_nodes, values
+from onnxcast.graph.walk import bodies, model_nodes, values
 
 HEADER = '<ir_version: 9, opset_import: ["" : 19, "l" : 1]> '
 IN_L = '<domain: "l", opset_import: ["" : 19, "l" : 1]> '
 X = np.linspace(-2, 2, 4, dtype=np.float32).reshape(2, 2)
+
+
+def check_names(graph: ir.Graph, outer: set[str | None]) -> None:
+    """Hold `graph` to names that are its own, and none of a graph around it."""
+    names = [value.name for value in dict.fromkeys(values(graph)) if value.name]
+    assert len(names) == len(set(names))
+    assert outer.isdisjoint(names)
+    for body in (body for node in graph for body in bodies(node)):
+        check_names(body, outer.union(names))
 
 
 def inlined(proto: onnx.ModelProto) -> onnx.ModelProto:
@@ -25,10 +35,7 @@ def inlined(proto: onnx.ModelProto) -> onnx.ModelProto:
     assert inline(model)
     assert not any(node.op_identifier() in model.functions for node in model_nodes(model))
     for scope in (model.graph, *(function.graph for function in model.functions.values())):
-        graphs = [scope, *scope.subgraphs()]
-        named = [value for graph in graphs for value in values(graph)]
-        names = [value.name for value in {id(value): value for value in named}.values()]
-        assert len(names) == len(set(names))
+        check_names(scope, set())
     assert not inline(model)
     result = ir.to_proto(model)
     onnx.checker.check_model(result, full_check=True)
@@ -135,6 +142,35 @@ def test_operands_and_results_may_be_left_out() -> None:
     assert np.array_equal(
         run(inlined(text("y = l.F (x)", clip.replace("b, c)", "b)"))))[0], X.clip(0)
     )
+
+
+def test_an_operand_is_handed_on_to_nobody() -> None:
+    proto = text("h, y = l.F (x)", "F (a) => (a, b) { b = Relu (a) }")
+    proto.graph.node[0].output[0] = ""
+    assert [node.op_type for node in inlined(proto).graph.node] == ["Relu"]
+
+
+def test_what_graphs_in_functions_hold_is_renamed_and_the_source_is_not() -> None:
+    proto = text(
+        "w = Neg (x) c = Constant <value = bool {1}> () h = l.F (w, c) y = l.F (h, c)",
+        """F (a, c) => (b) { b = If (c) <
+            then_branch = then () => (t) <float w = {1}, float w_1 = {10}> {
+                s = Add (a, w) t = Add (s, w_1)
+            },
+            else_branch = other () => (e) <float w = {2}> { e = Add (a, w) }
+        > }""",
+    )
+    before = proto.SerializeToString(deterministic=True)
+    after = inlined(proto)
+    assert proto.SerializeToString(deterministic=True) == before
+    assert np.allclose(run(after)[0], -X + 22)
+    held = [
+        [(each.name, float(to_array(each))) for each in attribute.g.initializer]
+        for node in after.graph.node
+        for attribute in sorted(node.attribute, key=lambda each: each.name)
+        if attribute.type == onnx.AttributeProto.GRAPH
+    ]
+    assert held == [[("w_1", 2)], [("w_1", 1), ("w_1_1", 10)]] * 2
 
 
 def test_a_function_that_nobody_calls_stays_without_calls() -> None:

@@ -15,7 +15,10 @@ def model(call: str, function: str, opset: int = 17) -> ir.Model:
 
 RELU = "F (a) => (b) { b = Relu (a) }"
 MISFITS = {
-    "another opset": (model("y = local.F (x)", RELU, 14), "version 14 in the function"),
+    "an op of another opset": (
+        model("y = local.F (x)", "F (a) => (b) { b = Pow (a, a) }", 14),
+        "version 14 in the function",
+    ),
     "too many operands": (model("y = local.F (x, x)", RELU), "has 2 operands and 1 results"),
     "too few results": (
         model("y = local.F (x)", "F (a) => (b, c) { b = Relu (a) c = Neg (a) }"),
@@ -47,3 +50,10 @@ def test_a_function_that_does_not_fit_is_refused_by_name_on_one_line(case: str) 
         InlineFunctionsPass()(given.clone())
     assert said in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_another_opset_is_none_where_the_ops_are_the_same() -> None:
+    given = model("y = local.F (x)", RELU, 14)
+    assert InlineFunctionsPass()(given).modified
+    assert [node.op_type for node in given.graph] == ["Relu"]
+    assert given.opset_imports[""] == 17

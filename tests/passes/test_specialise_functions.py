@@ -37,3 +37,16 @@ def test_the_types_that_it_leaves_are_those_of_the_model(first: str, second: str
         assert None not in types
         assert specialise.types is not None or modified
         assert specialise.types is None or types_of(model, specialise.types) == types
+
+
+@pytest.mark.parametrize(("op", "opset"), [("Relu (a)", 21), ("Cast <to = 1> (a)", 20)])
+def test_functions_import_the_models_opset_if_their_ops_are_the_same(op: str, opset: int) -> None:
+    model = ir.from_onnx_text(
+        f"""<ir_version: 10, opset_import: ["" : 21, "local" : 1]>
+        agraph (float[4] x) => (float[4] y) {{ y = local.F (x) }}
+        <domain: "local", opset_import: ["" : 20]> F (a) => (b) {{ b = {op} }}"""
+    )
+    assert SpecialiseFunctionsPass()(model).modified is (opset == 21)
+    (function,) = model.functions.values()
+    assert function.opset_imports == {"": opset}
+    assert not SpecialiseFunctionsPass()(model).modified
