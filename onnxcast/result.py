@@ -141,7 +141,7 @@ def save_together(
         if location is not None:
             check_location(location, Path(path), external=external, force=force)
     models = {Path(path): result.model for path, result in results.items()}
-    with collector_paused(keeps=True):  # onnx_ir makes a store for each value that it writes
+    with collector_paused():
         return commit_together(models, external=external, location=location, progress=progress)
 
 

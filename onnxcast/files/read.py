@@ -38,6 +38,9 @@ _REASON_LENGTH = 300
 _LARGE_INLINE = 2**26
 _LARGE_TENSOR = 2**20
 
+_MUCH = 500_000
+"""Old objects, as of some 40,000 nodes: all that are kept, and what is dropped of them."""
+
 _FUNCTIONS = 8
 """The IR version from which on a model may have functions."""
 
@@ -101,9 +104,12 @@ def collector_paused(*, keeps: bool = False) -> Iterator[None]:
 
     Args:
         keeps: Whether what is made lives on. Then the collector takes all there is for old, and
-            does not walk it as soon as it goes on.
+            does not walk it as soon as it goes on; nor does it see that much of it is dropped later,
+            so that what earlier calls left is collected first, if there is much.
     """
     was_enabled = gc.isenabled()
+    if keeps and was_enabled and len(gc.get_objects(generation=2)) > _MUCH:
+        gc.collect()
     gc.disable()
     try:
         yield

@@ -1,5 +1,6 @@
 import gc
 import os
+import weakref
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -539,6 +540,21 @@ def test_what_lives_on_is_old_to_the_collector() -> None:
     young = {id(each) for generation in (0, 1) for each in gc.get_objects(generation)}
     assert young.isdisjoint(map(id, made))
     assert gc.get_freeze_count() == 0
+
+
+@pytest.mark.parametrize(("much", "is_left"), [(0, False), (10**9, True)])
+def test_what_earlier_calls_left_goes_if_it_is_much(
+    much: int, is_left: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Ring:
+        def __init__(self) -> None:
+            self.me = self
+
+    monkeypatch.setattr("onnxcast.files.read._MUCH", much)
+    with collector_paused(keeps=True):
+        ring = weakref.ref(Ring())
+    with collector_paused(keeps=True):
+        assert (ring() is not None) is is_left
 
 
 def test_what_others_have_frozen_stays_so() -> None:
