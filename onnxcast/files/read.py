@@ -104,8 +104,8 @@ def collector_paused(*, keeps: bool = False) -> Iterator[None]:
 
     Args:
         keeps: Whether what is made lives on. Then the collector takes all there is for old, and
-            does not walk it as soon as it goes on; nor does it see that much of it is dropped later,
-            so that what earlier calls left is collected first, if there is much.
+            does not walk it as soon as it goes on. Nor does it see when much of it is dropped, so
+            that what earlier calls left is collected first, if there is much.
     """
     was_enabled = gc.isenabled()
     if keeps and was_enabled and len(gc.get_objects(generation=2)) > _MUCH:
