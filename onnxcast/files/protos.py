@@ -33,8 +33,7 @@ def parts(model: onnx.ModelProto) -> Parts:
             scope = pending.pop()
             found.scopes.append(scope)
             for node in scope.node:
-                attributes = node.attribute
-                for attribute in attributes or ():  # to go through none takes long
+                for attribute in node.attribute or ():  # to go through none takes long
                     found.attributes.append((node, attribute, declared))
                     pending.extend(_graphs(attribute))
     return found
